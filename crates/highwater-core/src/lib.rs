@@ -1,0 +1,14 @@
+//! The pure core of highwater: what a partition is, what to list, what a batch covers, and the one loop that does it.
+//!
+//! Decisions are pure functions over plain values. This crate never names DataFusion, Arrow, Tantivy or HTTP; what it
+//! needs of the world it asks through the [`ports`].
+
+pub mod file;
+pub mod holes;
+pub mod log;
+pub mod ports;
+pub mod receipt;
+
+pub use file::{FileVersion, SeenFile, SourceName};
+pub use jiff::Timestamp;
+pub use log::Sequence;

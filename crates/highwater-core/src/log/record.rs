@@ -1,0 +1,132 @@
+//! What one record says, and its JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::file::{FileVersion, SourceName};
+use crate::holes::Hole;
+use crate::receipt::{Alarm, Quarantined, Receipt};
+
+/// The format that this build writes; it reads this and all lower ones.
+pub const FORMAT: u32 = 1;
+
+/// The number of a record, and the version of every document that its batch wrote. Counts from 1.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Sequence(pub u64);
+
+impl Sequence {
+    /// The number after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// The object's name below `log/`.
+    pub fn object_name(self) -> String {
+        format!("{:020}.json", self.0)
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The nonce of one writer's one start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WriterId(pub Arc<str>);
+
+/// One record of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// See [`FORMAT`].
+    pub format: u32,
+    /// Its number; equals the object's name.
+    pub seq: Sequence,
+    /// Who wrote it.
+    pub writer: WriterId,
+    /// The number of the writer's claim.
+    pub epoch: Sequence,
+    /// The writer's clock, never before the clock of the record before.
+    pub clock: Timestamp,
+    /// What it says.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Body {
+    /// A writer started.
+    Claim {
+        /// Host name and process id, for people.
+        holder: String,
+        /// The program's version.
+        version: String,
+    },
+    /// The sink committed a batch under this number.
+    Batch(Box<BatchRecord>),
+    /// The watermark moved, nothing else.
+    Advance {
+        /// Where it stands now.
+        watermark: Timestamp,
+    },
+}
+
+/// The record of a committed batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchRecord {
+    /// The watermark that it committed.
+    pub watermark: Timestamp,
+    /// What changed, by source.
+    pub sources: BTreeMap<SourceName, Cursor>,
+    /// What it did.
+    pub receipt: Receipt,
+    /// Holes that it wrote down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holes: Vec<Hole>,
+    /// Alarms that stood at its tick.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<Alarm>,
+    /// The generation's spec, where this batch set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<serde_json::Value>,
+    /// Milliseconds from a file's own time to the commit, one for each file that this batch added to a running
+    /// pipeline; empty for the first batch after a start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freshness_ms: Vec<u64>,
+}
+
+/// How one source moved in one batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// `files`; a table format's log will have its own.
+    pub kind: String,
+    /// Eviction bound E after the batch: live partitions start at or after it. `None` for a reference source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evict_before: Option<Timestamp>,
+    /// End of the newest partition in which data was ever seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_end: Option<Timestamp>,
+    /// Versions pinned anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<FileVersion>,
+    /// Paths pinned no more (a replaced path stands in `added` only).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<Arc<str>>,
+    /// Versions that could not be read, new or tried again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quarantined: Vec<Quarantined>,
+    /// Paths that are in quarantine no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<Arc<str>>,
+}

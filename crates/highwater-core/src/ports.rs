@@ -1,0 +1,117 @@
+//! What the core asks of the world: a clock, a store to list, an executor of batches. The log's port stands in [`crate::log`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::file::{FileVersion, SeenFile, SourceName};
+use crate::log::Sequence;
+use crate::receipt::Receipt;
+
+/// What went wrong outside the core, told by what to do about it.
+#[derive(Clone, Debug, Error)]
+pub enum Fault {
+    /// Another writer has the pipeline: stop, touch nothing.
+    #[error("fenced: {0}")]
+    Fenced(String),
+    /// A store, index or network is out of reach: try again later.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The configuration cannot work as it stands: fix it.
+    #[error("{0}")]
+    Invalid(String),
+    /// Our own defect: report it.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// The clock, so that it can be fixed and simulated.
+#[async_trait]
+pub trait Clock: Send + Sync {
+    /// Now. May step backwards; the driver copes.
+    fn now(&self) -> Timestamp;
+    /// Waits that long by this clock.
+    async fn sleep(&self, length: std::time::Duration);
+}
+
+/// Looks at one store. Implementers retry passing faults by themselves and count requests.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Every file of the source below `prefix` (relative to its location, `""` or ending in `/`), at any depth, in any
+    /// order. Complete or an error, never a part of the truth. Paths are relative to the source's location.
+    async fn files(&self, source: &SourceName, prefix: &str) -> Result<Vec<SeenFile>, Fault>;
+    /// The names (without `/`) of the folders directly below `prefix`, in any order. Complete or an error.
+    async fn folders(&self, source: &SourceName, prefix: &str) -> Result<Vec<String>, Fault>;
+}
+
+/// The file versions of one source that a batch pins, and how they differ from the batch before.
+#[derive(Clone, Debug, Default)]
+pub struct SourceInput {
+    /// Every file version of the table, by path, the changes of this batch included.
+    pub live: Arc<BTreeMap<Arc<str>, FileVersion>>,
+    /// Versions that this batch brings in, in `live` too.
+    pub added: Vec<FileVersion>,
+    /// Versions that were in the batch before and are no more: removed, evicted, or replaced by one in `added`.
+    pub dropped: Vec<FileVersion>,
+    /// End of the newest partition in which data was ever seen; `None` for a reference source.
+    pub newest_end: Option<Timestamp>,
+}
+
+/// One try at one batch.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// The number that the batch will have in the log, and its documents in the sink.
+    pub sequence: Sequence,
+    /// The batch's one reading of the clock.
+    pub clock: Timestamp,
+    /// The watermark that the batch commits.
+    pub watermark: Timestamp,
+    /// Inputs by source; every source of the pipeline is here.
+    pub sources: BTreeMap<SourceName, SourceInput>,
+    /// True when the sink and the log may disagree: trust nothing but the sink's own (id, hash) pairs.
+    pub compare_all: bool,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub enum Executed {
+    /// The sink committed. The receipt names the files that could not be read: for each the version in the table stayed
+    /// what it was before (or absent).
+    Committed(Box<Committed>),
+    /// Nothing was written: these files are not what the listing said. List them again, plan again.
+    Moved(Vec<(SourceName, Arc<str>)>),
+}
+
+/// A batch that the sink committed.
+#[derive(Clone, Debug, Default)]
+pub struct Committed {
+    /// What it did.
+    pub receipt: Receipt,
+    /// The generation's spec (schemas learnt, fields, SQL): opaque here, stored with the log. `None`: unchanged.
+    pub spec: Option<serde_json::Value>,
+}
+
+/// Executes batches against one sink: read, tables, documents, difference, apply, commit.
+#[async_trait]
+pub trait Executor: Send {
+    /// Runs one attempt to the sink's commit, stamped with `(sequence, watermark)`. On `Err` nothing of the attempt is
+    /// visible in the sink, or all of it is: [`Executor::stamp`] tells which. `give_up` holds files that moved too often:
+    /// they are to be quarantined, not reported as moved again.
+    async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault>;
+    /// The sink's last committed stamp, read from the sink.
+    async fn stamp(&mut self) -> Result<Option<Stamp>, Fault>;
+    /// True if the result depends on the watermark itself, so that moving it alone needs a batch.
+    fn reads_watermark(&self) -> bool;
+}
+
+/// What a commit in the sink carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Stamp {
+    /// The batch.
+    pub sequence: Sequence,
+    /// Its watermark.
+    pub watermark: Timestamp,
+}

@@ -1,0 +1,44 @@
+//! The machine's clock, and stopwatches: the one place that reads them.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use highwater_core::Timestamp;
+use highwater_core::ports::Clock;
+
+/// The machine's own clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+#[async_trait]
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    async fn sleep(&self, length: Duration) {
+        tokio::time::sleep(length).await;
+    }
+}
+
+/// Measures how long something takes, by the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Milliseconds since the start.
+    pub fn ms(&self) -> u64 {
+        u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,230 @@
+//! The resolved configuration: every value set, every name checked. What the user typed stands in `raw`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use highwater_core::{SourceName, Timestamp};
+use jiff::SignedDuration;
+use jiff::tz::TimeZone;
+
+use crate::format::{ColumnType, CsvOptions, FileFormat};
+
+/// A pipeline, ready to open.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file that it came from.
+    pub file: PathBuf,
+    /// `[pipeline]`.
+    pub pipeline: PipelineConfig,
+    /// `[source.*]`, by name.
+    pub sources: BTreeMap<SourceName, SourceConfig>,
+    /// `[document]`.
+    pub document: DocumentConfig,
+    /// `[index]`.
+    pub index: IndexConfig,
+    /// `[serve]`, where it stands.
+    pub serve: Option<ServeConfig>,
+    /// `[store."s3://bucket"]`, by that URL.
+    pub stores: BTreeMap<String, StoreConfig>,
+}
+
+/// `[pipeline]`.
+#[derive(Clone, Debug)]
+pub struct PipelineConfig {
+    /// Its name: a folder below `state`, and a label.
+    pub name: String,
+    /// Where the log lives.
+    pub state: Location,
+    /// Pause between ticks.
+    pub poll: Duration,
+    /// What to do after a lag that the window does not cover.
+    pub on_lag: OnLag,
+    /// How long a heartbeat holds.
+    pub lease: Duration,
+    /// Bytes of memory for tables and queries together.
+    pub memory_bytes: u64,
+}
+
+/// `on_lag`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLag {
+    /// Jump to the newest state and write the hole down.
+    SkipToLatest,
+    /// Move the watermark by a bounded amount a batch.
+    CatchUp,
+    /// Stop with exit code 3.
+    Halt,
+}
+
+/// Where files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A folder of this machine, absolute.
+    Folder(PathBuf),
+    /// A prefix of a bucket, without slashes at its ends (`""`: the whole bucket).
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// Key prefix.
+        prefix: String,
+    },
+}
+
+impl std::fmt::Display for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+        }
+    }
+}
+
+/// `[store."s3://bucket"]`: what the AWS environment variables do not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// Base URL of the service.
+    pub endpoint: Option<String>,
+    /// Region.
+    pub region: Option<String>,
+    /// Plain HTTP is fine.
+    pub allow_http: Option<bool>,
+    /// `bucket.host` instead of `host/bucket`.
+    pub virtual_hosted_style: Option<bool>,
+}
+
+/// `[source.NAME]`.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// Its name in the SQL.
+    pub name: SourceName,
+    /// Where its files are.
+    pub location: Location,
+    /// The path template below the location, as written; `None` for a reference source.
+    pub layout: Option<String>,
+    /// How its files are written.
+    pub format: FileFormat,
+    /// For CSV.
+    pub csv: CsvOptions,
+    /// What its rows mean.
+    pub kind: TableKind,
+    /// `columns`, in the order written.
+    pub columns: Vec<(String, ColumnType)>,
+    /// A partition's length.
+    pub step: SignedDuration,
+    /// How far behind the watermark it is looked at.
+    pub window: SignedDuration,
+    /// How long after its end a partition counts as complete.
+    pub settle: SignedDuration,
+    /// Zone of the times in its paths.
+    pub time_zone: TimeZone,
+    /// How far the window slides past the newest data; `None`: never held (`hold_after = "never"`).
+    pub hold_after: Option<SignedDuration>,
+    /// How far in the future a partition may start.
+    pub max_skew: SignedDuration,
+    /// How many bad rows a file may have before it is quarantined.
+    pub max_rejects: MaxRejects,
+}
+
+/// `kind` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// All rows of the live files.
+    Append,
+    /// The newest row of each key.
+    Upsert {
+        /// Key columns.
+        key: Vec<String>,
+        /// Version column.
+        version: Option<String>,
+        /// Column that says that the key is gone.
+        deleted: Option<String>,
+        /// How long rows stay.
+        retain: Retain,
+    },
+    /// All rows of all files, without time.
+    Reference,
+}
+
+/// `retain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retain {
+    /// Rows leave with their partition.
+    Window,
+    /// Rows since `start` stay.
+    Forever {
+        /// The first partition is the one that holds this instant.
+        start: Timestamp,
+    },
+}
+
+/// `max_rejects`: a file past both bounds is quarantined.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MaxRejects {
+    /// 1 % of a file's rows, and at least 100.
+    Default,
+    /// So many rows.
+    Rows(u64),
+}
+
+/// `[document]`.
+#[derive(Clone, Debug)]
+pub struct DocumentConfig {
+    /// Text of the SQL.
+    pub sql: String,
+    /// The file that holds it.
+    pub sql_file: PathBuf,
+    /// The column that is the document's key.
+    pub id: String,
+    /// `[document.fields]`.
+    pub fields: BTreeMap<String, FieldHint>,
+}
+
+/// How a column is to be searched, where its type alone does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldHint {
+    /// Tokenized text, in the default search.
+    Text,
+    /// One exact term.
+    Keyword,
+    /// Kept in the document, not searchable.
+    Stored,
+}
+
+/// `[index]`.
+#[derive(Clone, Debug)]
+pub struct IndexConfig {
+    /// Which sink, and where.
+    pub kind: IndexKind,
+    /// What happens to ids that the SQL does not yield.
+    pub absent: Absent,
+}
+
+/// `[index] kind` and what belongs to it.
+#[derive(Clone, Debug)]
+pub enum IndexKind {
+    /// An embedded index in a folder.
+    Tantivy {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// `[index] absent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Absent {
+    /// The index holds exactly the documents of the SQL.
+    Delete,
+    /// Only owned ids (with a row, live or deleted, in the tables) are touched.
+    Keep,
+}
+
+/// `[serve]`.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// Where HTTP listens.
+    pub listen: SocketAddr,
+}

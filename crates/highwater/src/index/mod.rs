@@ -1,0 +1,191 @@
+//! The contract of sinks: an index that is kept, batch by batch. Knows nothing of sources or SQL.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use highwater_core::ports::{Fault, Stamp};
+use highwater_core::{Sequence, SourceName, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::config::FieldHint;
+use crate::transform::{Document, DocumentHash};
+
+/// One field of the documents, as the sink is to search it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// Its name in the document.
+    pub name: String,
+    /// What its values are.
+    pub kind: FieldKind,
+    /// Values are lists of that kind.
+    #[serde(default)]
+    pub many: bool,
+    /// What the user asked for.
+    #[serde(default)]
+    pub hint: Option<FieldHint>,
+}
+
+/// What a field's values are, in the canonical JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldKind {
+    /// Text; searched as text unless hinted otherwise.
+    Text,
+    /// A signed integer.
+    I64,
+    /// An unsigned integer past the range of a signed one.
+    U64,
+    /// A number with a fraction (decimals too).
+    F64,
+    /// True or false.
+    Bool,
+    /// An instant, RFC 3339.
+    Time,
+    /// A day, `YYYY-MM-DD`.
+    Date,
+    /// An object, kept whole and searchable by path.
+    Object,
+}
+
+/// The shape of an index: what a generation is built by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// The pipeline that owns the index.
+    pub pipeline: String,
+    /// The field that holds the id.
+    pub id: String,
+    /// All fields of the documents, the id's too, in the SQL's order.
+    pub fields: Vec<Field>,
+}
+
+/// What is known of one document in the sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Its id.
+    pub id: Box<str>,
+    /// Its hash.
+    pub hash: DocumentHash,
+    /// The batch that wrote it.
+    pub sequence: Sequence,
+}
+
+/// One change to the sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Write the document, whether or not the id is there.
+    Upsert(Document),
+    /// Take the id away; absent is fine.
+    Delete(Box<str>),
+}
+
+/// What a commit carries, besides the documents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AsOf {
+    /// Batch and watermark.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+    /// End of the newest partition with data, by source.
+    pub newest: BTreeMap<SourceName, Timestamp>,
+}
+
+/// A sink, as the engine writes to it. One writer at a time.
+///
+/// Batch n is `stage`d any number of times, then `commit`ted once; what was staged and not committed is never visible
+/// and is gone after `abandon` or a restart. All of a batch becomes visible at once, or nothing of it.
+#[async_trait]
+pub trait Sink: Send {
+    /// What the last commit carried; `None` for an index that never saw one.
+    fn as_of(&self) -> Result<Option<AsOf>, Fault>;
+    /// How many documents the last commit left.
+    fn count(&self) -> Result<u64, Fault>;
+    /// Every committed document's pair, ascending by the bytes of the id, in blocks.
+    fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault>;
+    /// Stages changes of batch `sequence`. An id stands once in a batch. Documents that this sink alone cannot take
+    /// come back with a reason; the others are staged.
+    async fn stage(&mut self, sequence: Sequence, changes: Vec<Change>) -> Result<Vec<Refused>, Fault>;
+    /// Makes all that was staged visible, stamped. Idempotent for an equal stamp.
+    async fn commit(&mut self, as_of: &AsOf) -> Result<(), Fault>;
+    /// Forgets what was staged.
+    async fn abandon(&mut self) -> Result<(), Fault>;
+}
+
+/// A document that the sink could not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its id.
+    pub id: Box<str>,
+    /// Why.
+    pub reason: String,
+}
+
+/// An index, as readers ask it. Each call sees one commit, and says which.
+#[async_trait]
+pub trait Searcher: Send + Sync {
+    /// Looks for documents in the sink's own query language.
+    async fn search(&self, query: &SearchQuery) -> Result<Found, SearchError>;
+    /// One document by id, with the commit that it was read from.
+    async fn get(&self, id: &str) -> Result<(Option<StoredDocument>, AsOf), SearchError>;
+    /// Every document ascending by the bytes of the id, in blocks of canonical JSON.
+    fn dump(&self) -> Result<BoxStream<'static, Result<Vec<StoredDocument>, Fault>>, Fault>;
+    /// The commit that a search would see now, and its number of documents; `None` before the first.
+    fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault>;
+}
+
+/// What to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchQuery {
+    /// In the sink's query language; empty or `*` means all.
+    pub query: String,
+    /// How many hits at most.
+    pub limit: usize,
+    /// How many to pass over.
+    pub offset: usize,
+}
+
+/// A document as it stands in the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredDocument {
+    /// Its id.
+    pub id: Box<str>,
+    /// Canonical JSON.
+    pub json: Box<[u8]>,
+    /// Its hash.
+    pub hash: DocumentHash,
+    /// The batch that wrote it.
+    pub sequence: Sequence,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The commit that was searched.
+    pub as_of: AsOf,
+    /// How many documents match.
+    pub total: u64,
+    /// The best ones.
+    pub hits: Vec<Hit>,
+}
+
+/// One hit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// How well it matches.
+    pub score: f32,
+    /// The document.
+    pub document: StoredDocument,
+}
+
+/// Why a search gave nothing.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The query does not parse or names no field: the reader's mistake.
+    #[error("{0}")]
+    Query(String),
+    /// No batch was committed yet.
+    #[error("the index holds no committed batch yet")]
+    Empty,
+    /// The index cannot be read.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}

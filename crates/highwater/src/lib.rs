@@ -1,0 +1,13 @@
+//! highwater as a library: what the binary is made of. Each module is a room; data flows store -> format -> table ->
+//! transform -> index, and the core's driver is the only loop.
+
+pub mod clock;
+pub mod config;
+pub mod format;
+pub mod index;
+pub mod nonce;
+pub mod report;
+pub mod store;
+pub mod table;
+pub mod task;
+pub mod transform;

@@ -1,0 +1,181 @@
+//! What the program tells: the stable shapes behind every `--json` and the HTTP API. Units stand in names, times are
+//! RFC 3339 in UTC.
+
+use std::collections::BTreeMap;
+
+use highwater_core::holes::Hole;
+use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow, Requests};
+use highwater_core::{Sequence, SourceName, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `once --json`, a line of `run --json`, and an entry of `batches`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct BatchReport {
+    /// The number of the tick's record; of the last record, where the tick wrote none.
+    pub seq: Sequence,
+    /// The batch's clock.
+    #[schemars(with = "String")]
+    pub clock: Timestamp,
+    /// The watermark after it; `null` before the first batch.
+    #[schemars(with = "Option<String>")]
+    pub watermark: Option<Timestamp>,
+    /// How documents were computed; `none`: the tick found no change.
+    pub mode: Mode,
+    /// File versions read.
+    pub files_read: u64,
+    /// File versions that left the tables.
+    pub files_dropped: u64,
+    /// Documents written.
+    pub upserts: u64,
+    /// Documents deleted.
+    pub deletes: u64,
+    /// Documents computed and found as they were.
+    pub unchanged: u64,
+    /// Documents in the index.
+    pub documents: u64,
+    /// Rows of files and documents refused.
+    pub rejected_rows: u64,
+    /// The first refused rows, by name.
+    pub rejected: Vec<RejectedRow>,
+    /// Rows of the SQL that lost to another row with the same id.
+    pub duplicate_ids: u64,
+    /// Files that could not be read in this batch.
+    pub quarantined: Vec<Quarantined>,
+    /// Holes that this batch wrote down.
+    pub holes: Vec<Hole>,
+    /// Alarms that stand.
+    pub alarms: Vec<Alarm>,
+    /// Requests to the stores of the sources.
+    pub requests: Requests,
+    /// Milliseconds from a new file's own time to the commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freshness_ms: Option<Percentiles<u64>>,
+    /// Milliseconds by phase.
+    pub ms: BTreeMap<String, u64>,
+}
+
+/// Median and 99th percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Percentiles<T> {
+    /// Median.
+    pub p50: T,
+    /// 99th percentile.
+    pub p99: T,
+}
+
+/// `status --json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct StatusReport {
+    /// The pipeline's name.
+    pub pipeline: String,
+    /// The last batch record, as stamped in the index; `null` before the first.
+    pub seq: Option<Sequence>,
+    /// The watermark.
+    #[schemars(with = "Option<String>")]
+    pub watermark: Option<Timestamp>,
+    /// Where the watermark would stand if nothing were behind: end of the newest settled partition.
+    #[schemars(with = "String")]
+    pub frontier: Timestamp,
+    /// Frontier less watermark, seconds.
+    pub processing_lag_s: Option<f64>,
+    /// Now less the end of the newest partition with data (of the source that is furthest behind), seconds.
+    pub data_age_s: Option<f64>,
+    /// End of the newest partition with data, by source.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub newest: BTreeMap<SourceName, Timestamp>,
+    /// Live files, by source.
+    #[schemars(with = "BTreeMap<String, u64>")]
+    pub files: BTreeMap<SourceName, u64>,
+    /// Documents in the index.
+    pub documents: u64,
+    /// The generation that readers see.
+    pub generation: String,
+    /// Seconds from a file's own time to its being searchable, over the recent batches.
+    pub freshness_s: Option<Percentiles<f64>>,
+    /// Holes that are open.
+    pub holes: Vec<Hole>,
+    /// Files in quarantine.
+    pub quarantined: Vec<Quarantined>,
+    /// Alarms of the last tick.
+    pub alarms: Vec<Alarm>,
+    /// The last refused rows, by name.
+    pub rejected: Vec<RejectedRow>,
+    /// Who writes: holder, and since when, as the newest claim says.
+    pub writer: Option<WriterReport>,
+}
+
+/// Who holds the pipeline.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WriterReport {
+    /// Host and process id.
+    pub holder: String,
+    /// When it started.
+    #[schemars(with = "String")]
+    pub since: Timestamp,
+}
+
+/// `as_of` in every answer of a search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AsOfReport {
+    /// The batch that was searched.
+    pub seq: Sequence,
+    /// The watermark.
+    #[schemars(with = "String")]
+    pub watermark: Timestamp,
+    /// End of the newest partition with data, by source.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub newest: BTreeMap<SourceName, Timestamp>,
+}
+
+/// `search --json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SearchReport {
+    /// How fresh the answer is.
+    pub as_of: AsOfReport,
+    /// How many documents match.
+    pub total: u64,
+    /// The best ones.
+    pub hits: Vec<HitReport>,
+}
+
+/// One hit of a search.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HitReport {
+    /// The document's id.
+    pub id: String,
+    /// How well it matches.
+    pub score: f32,
+    /// The document.
+    pub document: Box<serde_json::value::RawValue>,
+}
+
+/// `get --json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentReport {
+    /// How fresh the answer is.
+    pub as_of: AsOfReport,
+    /// The document's id.
+    pub id: String,
+    /// The batch that wrote it.
+    pub seq: Sequence,
+    /// The document.
+    pub document: Box<serde_json::value::RawValue>,
+}
+
+/// `verify --json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct VerifyReport {
+    /// The index equation holds; `null`: cannot be told, pinned versions are gone.
+    pub equal: Option<bool>,
+    /// Documents that the SQL yields.
+    pub documents: u64,
+    /// Ids that the index lacks (the first 1,000).
+    pub missing: Vec<String>,
+    /// Ids that the index has and the SQL does not yield (the first 1,000).
+    pub extra: Vec<String>,
+    /// Ids whose documents differ (the first 1,000).
+    pub different: Vec<String>,
+    /// Pinned file versions that are no longer in the store, as `source: path`.
+    pub gone: Vec<String>,
+}

@@ -1,0 +1,25 @@
+//! Background work: the one place that starts tasks and threads.
+#![allow(clippy::disallowed_methods)]
+
+use std::future::Future;
+
+use highwater_core::ports::Fault;
+use tokio::task::JoinHandle;
+
+/// Starts a task on the runtime.
+pub fn spawn<F>(work: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    tokio::spawn(work)
+}
+
+/// Runs blocking work on a thread of its own and waits for it; a panic in it becomes a fault.
+pub async fn blocking<T, F>(work: F) -> Result<T, Fault>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    tokio::task::spawn_blocking(work).await.map_err(|error| Fault::Internal(format!("a worker thread died: {error}")))
+}
