@@ -3,9 +3,15 @@
 //! Decisions are pure functions over plain values. This crate never names DataFusion, Arrow, Tantivy or HTTP; what it
 //! needs of the world it asks through the [`ports`].
 
+pub mod driver;
 pub mod file;
 pub mod holes;
+pub mod lease;
+pub mod listing;
 pub mod log;
+pub mod partition;
+pub mod plan;
+pub mod policy;
 pub mod ports;
 pub mod receipt;
 

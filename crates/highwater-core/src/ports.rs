@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::file::{FileVersion, SeenFile, SourceName};
 use crate::log::Sequence;
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, Requests};
 
 /// What went wrong outside the core, told by what to do about it.
 #[derive(Clone, Debug, Error)]
@@ -23,6 +23,9 @@ pub enum Fault {
     /// The configuration cannot work as it stands: fix it.
     #[error("{0}")]
     Invalid(String),
+    /// The lag policy stopped the pipeline: an operator decides.
+    #[error("{0}")]
+    Halted(String),
     /// Our own defect: report it.
     #[error("internal error: {0}")]
     Internal(String),
@@ -45,6 +48,8 @@ pub trait Store: Send + Sync {
     async fn files(&self, source: &SourceName, prefix: &str) -> Result<Vec<SeenFile>, Fault>;
     /// The names (without `/`) of the folders directly below `prefix`, in any order. Complete or an error.
     async fn folders(&self, source: &SourceName, prefix: &str) -> Result<Vec<String>, Fault>;
+    /// Every request made so far, by listings and by whoever reads the files.
+    fn requests(&self) -> Requests;
 }
 
 /// The file versions of one source that a batch pins, and how they differ from the batch before.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file::{FileVersion, SourceName};
 use crate::holes::Hole;
-use crate::receipt::{Alarm, Quarantined, Receipt};
+use crate::receipt::{Alarm, Quarantined, Receipt, Requests};
 
 /// The format that this build writes; it reads this and all lower ones.
 pub const FORMAT: u32 = 1;
@@ -30,6 +30,17 @@ impl Sequence {
     /// The object's name below `log/`.
     pub fn object_name(self) -> String {
         format!("{:020}.json", self.0)
+    }
+
+    /// The number that an object's name says; `None` for a foreign name. Numbers past `i64::MAX` are foreign too: no
+    /// log gets there, and sinks store numbers as signed ones.
+    pub fn from_object_name(name: &str) -> Option<Self> {
+        let digits = name.strip_suffix(".json")?;
+        if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let number: i64 = digits.parse().ok()?;
+        u64::try_from(number).ok().filter(|number| *number > 0).map(Self)
     }
 }
 
@@ -62,6 +73,18 @@ pub struct Record {
     pub body: Body,
 }
 
+impl Record {
+    /// How many file versions it adds and removes: the growth of a replay, for [`snapshot_due`](super::snapshot_due).
+    pub fn changes(&self) -> u64 {
+        match &self.body {
+            Body::Batch(batch) => {
+                batch.sources.values().map(|cursor| (cursor.added.len() + cursor.removed.len()) as u64).sum()
+            }
+            Body::Claim { .. } | Body::Advance { .. } => 0,
+        }
+    }
+}
+
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -75,10 +98,13 @@ pub enum Body {
     },
     /// The sink committed a batch under this number.
     Batch(Box<BatchRecord>),
-    /// The watermark moved, nothing else.
+    /// The watermark moved, or a hole was found; the documents stayed as they were.
     Advance {
-        /// Where it stands now.
+        /// Where the watermark stands now.
         watermark: Timestamp,
+        /// Holes written down.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        holes: Vec<Hole>,
     },
 }
 
@@ -97,6 +123,9 @@ pub struct BatchRecord {
     /// Alarms that stood at its tick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<Alarm>,
+    /// Requests to the sources' stores, from the end of the tick before.
+    #[serde(default)]
+    pub requests: Requests,
     /// The generation's spec, where this batch set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<serde_json::Value>,

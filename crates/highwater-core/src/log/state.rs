@@ -12,6 +12,9 @@ use crate::log::record::{BatchRecord, Body, Cursor, Record, Sequence};
 use crate::ports::Stamp;
 use crate::receipt::Quarantined;
 
+/// How many void numbers a state remembers.
+pub const VOID_KEPT: usize = 64;
+
 /// What the log says up to one record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipelineState {
@@ -33,6 +36,15 @@ pub struct PipelineState {
     pub holes: Vec<Hole>,
     /// The generation's spec.
     pub spec: Option<serde_json::Value>,
+    /// The last [`VOID_KEPT`] numbers up to `last` that are neither a batch nor an advance that could be read: claims,
+    /// damaged and missing records. An attempt that died may have stamped documents with one of them. Ascending.
+    #[serde(default)]
+    pub void: Vec<Sequence>,
+    /// The newest number whose content this state may lack (a record that could not be read, a void number forgotten
+    /// before any batch looked for it). While it stands, a batch lists everything and compares everything; a batch of
+    /// a writer that started after it makes it good.
+    #[serde(default)]
+    pub gap: Option<Sequence>,
 }
 
 /// What the log says of one source.
@@ -50,15 +62,57 @@ pub struct SourceState {
 }
 
 impl PipelineState {
+    /// The number of the next record.
+    pub fn next(&self) -> Sequence {
+        self.last.next()
+    }
+
+    /// The clock of a batch begun at `now`: time never goes back behind the last record.
+    pub fn clock_at(&self, now: Timestamp) -> Timestamp {
+        self.clock.map_or(now, |last| last.max(now))
+    }
+
     /// Folds one record in. Records come in ascending order; gaps are allowed (a damaged one was stepped over).
     pub fn apply(&mut self, record: &Record) {
+        self.note_numbers(record);
         self.last = record.seq;
         self.epoch = self.epoch.max(record.epoch);
         self.clock = self.clock.max(Some(record.clock));
         match &record.body {
             Body::Claim { .. } => {}
-            Body::Advance { watermark } => self.watermark = self.watermark.max(Some(*watermark)),
+            Body::Advance { watermark, holes } => {
+                self.watermark = self.watermark.max(Some(*watermark));
+                self.holes.extend(holes.iter().cloned());
+            }
             Body::Batch(batch) => self.apply_batch(record.seq, batch),
+        }
+    }
+
+    fn note_numbers(&mut self, record: &Record) {
+        let before = record.seq.0.saturating_sub(1);
+        if before > self.last.0 {
+            self.gap = Some(Sequence(before));
+            let first = (self.last.0 + 1).max(record.seq.0.saturating_sub(VOID_KEPT as u64));
+            for number in first..=before {
+                self.note_void(Sequence(number));
+            }
+        }
+        match record.body {
+            Body::Claim { .. } => self.note_void(record.seq),
+            // The writer read the log with the gap in it, so this batch compared everything.
+            Body::Batch(_) if self.gap.is_some_and(|gap| record.epoch > gap) => self.gap = None,
+            Body::Batch(_) | Body::Advance { .. } => {}
+        }
+    }
+
+    fn note_void(&mut self, number: Sequence) {
+        self.void.push(number);
+        if self.void.len() <= VOID_KEPT {
+            return;
+        }
+        let forgotten = self.void.remove(0);
+        if self.stamp.is_none_or(|stamp| forgotten > stamp.sequence) {
+            self.gap = self.gap.max(Some(forgotten));
         }
     }
 

@@ -1,0 +1,142 @@
+//! From a committed batch to its record: what is pinned now, what is in quarantine, and the log's shortcuts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Driver, Ports, fenced};
+use crate::file::SourceName;
+use crate::log::{Appended, BatchLog, BatchRecord, Body, Cursor, PipelineState, Record, snapshot_due};
+use crate::plan::{Plan, SourcePlan};
+use crate::ports::{Committed, Fault};
+use crate::receipt::Quarantined;
+
+/// What the log gathered since its last snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SinceSnapshot {
+    records: u64,
+    changes: u64,
+}
+
+impl Driver {
+    /// Records a batch that the sink committed.
+    pub(super) async fn record(
+        &mut self,
+        ports: Ports<'_>,
+        plan: &Plan,
+        committed: Committed,
+    ) -> Result<Record, Fault> {
+        let freshness_ms = if self.first_batch { Vec::new() } else { self.freshness_ms(plan, ports.clock.now()) };
+        let mut sources = BTreeMap::new();
+        for (name, planned) in &plan.sources {
+            let failed: Vec<&Quarantined> =
+                committed.receipt.quarantined.iter().filter(|q| q.source == *name).collect();
+            sources.insert(name.clone(), cursor(planned, &failed, name, &self.session.claimed.state));
+        }
+        let mut receipt = committed.receipt;
+        receipt.quarantined = sources.values().flat_map(|cursor| cursor.quarantined.iter().cloned()).collect();
+        let changes = sources.values().map(|cursor| cursor.added.len() + cursor.removed.len()).sum::<usize>();
+        let batch = BatchRecord {
+            watermark: plan.watermark,
+            sources,
+            receipt,
+            holes: plan.holes.clone(),
+            alarms: plan.alarms.clone(),
+            requests: ports.store.requests().since(self.requests),
+            spec: committed.spec,
+            freshness_ms,
+        };
+        let record = self.append(ports.log, plan.clock, Body::Batch(Box::new(batch))).await?;
+        self.first_batch = false;
+        self.compare_all = false;
+        self.settle(plan);
+        self.since_snapshot.changes += changes as u64;
+        self.shorten(ports.log).await;
+        Ok(record)
+    }
+
+    /// Appends a record under the next number, or learns that the pipeline has another writer.
+    pub(super) async fn append(&mut self, log: &dyn BatchLog, clock: Timestamp, body: Body) -> Result<Record, Fault> {
+        let record = self.session.claimed.record(clock, body);
+        self.broken = true;
+        match log.append(&record).await.map_err(Fault::from)? {
+            Appended::Conflict => Err(fenced(record.seq)),
+            Appended::Written => {
+                self.broken = false;
+                self.session.claimed.state.apply(&record);
+                self.since_snapshot.records += 1;
+                Ok(record)
+            }
+        }
+    }
+
+    /// Writes a snapshot when due, and trims what it makes superfluous. Both are shortcuts: a failure costs nothing now.
+    async fn shorten(&mut self, log: &dyn BatchLog) {
+        let live = self.session.claimed.state.sources.values().map(|source| source.live.len() as u64).sum();
+        if !snapshot_due(self.since_snapshot.records, self.since_snapshot.changes, live) {
+            return;
+        }
+        let stamp = self.session.claimed.state.stamp.map(|stamp| stamp.sequence).unwrap_or_default();
+        let written = async {
+            log.snapshot(&self.session.claimed.state).await?;
+            log.trim(stamp).await.map(|_| ())
+        };
+        match written.await {
+            Ok(()) => self.since_snapshot = SinceSnapshot::default(),
+            Err(error) => tracing::warn!(%error, "the log's snapshot was not written; it will be tried again"),
+        }
+    }
+
+    fn freshness_ms(&self, plan: &Plan, committed_at: Timestamp) -> Vec<u64> {
+        let mut lags = Vec::new();
+        for (name, planned) in &plan.sources {
+            let Some(lister) = self.listers.get(name) else { continue };
+            for version in &planned.added {
+                let modified = lister.view().files().get(&version.path).and_then(|file| file.modified);
+                let lag = modified.map(|modified| committed_at.duration_since(modified).as_millis().max(0));
+                lags.extend(lag.and_then(|ms| u64::try_from(ms).ok()));
+            }
+        }
+        lags
+    }
+}
+
+/// A replaced file that cannot be read keeps its pinned version; a new one is not pinned at all.
+fn cursor(planned: &SourcePlan, failed: &[&Quarantined], source: &SourceName, state: &PipelineState) -> Cursor {
+    let known = state.sources.get(source).map(|source| &source.quarantined);
+    let failed_paths: BTreeSet<&Arc<str>> = failed.iter().map(|q| &q.version.path).collect();
+    let planned_paths: BTreeSet<&Arc<str>> = planned.added.iter().map(|version| &version.path).collect();
+    let mut cursor = Cursor {
+        kind: "files".into(),
+        evict_before: planned.evict_before,
+        newest_end: planned.newest_end,
+        released: planned.released.clone(),
+        ..Cursor::default()
+    };
+    for version in &planned.added {
+        if failed_paths.contains(&version.path) {
+            continue;
+        }
+        if known.is_some_and(|known| known.contains_key(&version.path)) {
+            cursor.released.push(version.path.clone());
+        }
+        cursor.added.push(version.clone());
+    }
+    for version in &planned.dropped {
+        if !planned_paths.contains(&version.path) {
+            cursor.removed.push(version.path.clone());
+        }
+    }
+    for entry in failed.iter().copied().chain(&planned.quarantined) {
+        let mut entry = entry.clone();
+        if let Some(before) = known.and_then(|known| known.get(&entry.version.path))
+            && before.version == entry.version
+        {
+            entry.attempts = before.attempts + 1;
+            entry.since = before.since;
+        }
+        cursor.quarantined.push(entry);
+    }
+    cursor
+}

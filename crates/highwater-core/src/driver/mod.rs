@@ -1,0 +1,374 @@
+//! The one loop: look, plan, execute, commit, record. Decides nothing that the planner can decide, and does no I/O but
+//! through the ports.
+
+mod commit;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::file::SourceName;
+use crate::listing::SourceLister;
+use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence};
+use crate::plan::{Facts, Plan, Scope, plan};
+use crate::policy::{PipelinePolicy, SourcePolicy};
+use crate::ports::{Attempt, Clock, Executed, Executor, Fault, SourceInput, Store};
+use crate::receipt::{Alarm, Requests};
+
+pub use run::{Observer, run};
+
+/// How often a file may move between listing and reading before it is set aside.
+const MOVES: usize = 3;
+
+/// What the loop needs of the world, besides the executor.
+#[derive(Clone, Copy)]
+pub struct Ports<'a> {
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// The sources' stores.
+    pub store: &'a dyn Store,
+    /// The pipeline's log.
+    pub log: &'a dyn BatchLog,
+}
+
+/// One writer's hold on a pipeline, from its claim on.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The log with our claim at its end.
+    pub claimed: Claimed,
+    /// True where a lock keeps every other writer out; false where only the log does.
+    pub exclusive: bool,
+}
+
+/// Drives one pipeline for one session.
+#[derive(Debug)]
+pub struct Driver {
+    policy: PipelinePolicy,
+    listers: BTreeMap<SourceName, SourceLister>,
+    session: Session,
+    /// The next batch compares everything, and is needed even if nothing changed.
+    compare_all: bool,
+    /// No tick was completed in this session yet.
+    fresh: bool,
+    /// No batch was committed in this session yet.
+    first_batch: bool,
+    /// What the last step left behind is not known: only a new session can tell.
+    broken: bool,
+    alarms: BTreeMap<(String, Option<SourceName>), Timestamp>,
+    since_snapshot: commit::SinceSnapshot,
+    /// The store's counter at the end of the last tick.
+    requests: Requests,
+}
+
+/// What one tick did.
+#[derive(Clone, Debug)]
+pub struct TickReport {
+    /// The record that it wrote, if it wrote one.
+    pub record: Option<Record>,
+    /// The number of the last record.
+    pub last: Sequence,
+    /// The clock that it was planned by.
+    pub clock: Timestamp,
+    /// The watermark after it.
+    pub watermark: Option<Timestamp>,
+    /// Documents in the index.
+    pub documents: u64,
+    /// Alarms that stand.
+    pub alarms: Vec<Alarm>,
+    /// Requests to the sources' stores.
+    pub requests: Requests,
+    /// Prefixes listed, by source.
+    pub listed: BTreeMap<SourceName, usize>,
+    /// A bounded batch of `catch_up` ended before the frontier: tick again at once.
+    pub behind: bool,
+}
+
+/// How much of the store a tick looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// What the schedule says.
+    Scheduled,
+    /// Every prefix of the live range; any failed look fails the tick.
+    Everything,
+}
+
+impl Driver {
+    /// Begins a session: the sink's stamp is held against the log's.
+    pub async fn start(
+        policy: PipelinePolicy,
+        sources: Vec<SourcePolicy>,
+        session: Session,
+        executor: &mut dyn Executor,
+    ) -> Result<Self, Fault> {
+        let stamp = executor.stamp().await?;
+        let state = &session.claimed.state;
+        let compare_all = state.gap.is_some() || stamp != state.stamp;
+        Ok(Self::resume(policy, sources, session, compare_all))
+    }
+
+    /// Begins without a sink: to plan, not to execute.
+    pub fn resume(policy: PipelinePolicy, sources: Vec<SourcePolicy>, session: Session, compare_all: bool) -> Self {
+        let mut listers = BTreeMap::new();
+        for source in sources {
+            listers.insert(source.name.clone(), SourceLister::new(source, policy.poll));
+        }
+        Self {
+            policy,
+            listers,
+            session,
+            compare_all,
+            fresh: true,
+            first_batch: true,
+            broken: false,
+            alarms: BTreeMap::new(),
+            since_snapshot: commit::SinceSnapshot::default(),
+            requests: Requests::default(),
+        }
+    }
+
+    /// What the log says now.
+    pub fn state(&self) -> &PipelineState {
+        &self.session.claimed.state
+    }
+
+    /// True once a batch or record may or may not have happened: the driver is of no use any more, and the next session
+    /// finds out from the log and the sink.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// One tick: at most one batch. On `Err` nothing was recorded, unless [`Driver::is_broken`]; the next tick tries anew.
+    pub async fn tick(
+        &mut self,
+        ports: Ports<'_>,
+        executor: &mut dyn Executor,
+        look: Look,
+    ) -> Result<TickReport, Fault> {
+        let now = ports.clock.now();
+        let clock = self.state().clock_at(now);
+        let everything = look == Look::Everything || self.fresh;
+        let mut listed = self.look(ports.store, clock, everything).await;
+        if look == Look::Everything {
+            self.require_complete()?;
+        }
+        let mut moves: BTreeMap<(SourceName, Arc<str>), usize> = BTreeMap::new();
+        loop {
+            let plan = self.plan(clock)?;
+            if !self.needs_batch(&plan, executor.reads_watermark()) {
+                return self.finish_without_batch(ports, plan, listed).await;
+            }
+            let attempt = self.attempt(&plan);
+            self.require_newest_claim(ports.log).await?;
+            let give_up: Vec<_> = moves.iter().filter(|(_, n)| **n >= MOVES).map(|(file, _)| file.clone()).collect();
+            match self.execute(executor, &attempt, &give_up).await? {
+                Executed::Committed(committed) => {
+                    let record = self.record(ports, &plan, *committed).await?;
+                    return Ok(self.report(ports, plan, Some(record), listed));
+                }
+                Executed::Moved(files) => {
+                    self.look_again(ports.store, clock, &files, &mut listed).await;
+                    for file in files {
+                        *moves.entry(file).or_default() += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs an attempt. One that failed has either left no trace in the sink, so that its number is free, or breaks the
+    /// session: two different batches must never carry one number.
+    async fn execute(
+        &mut self,
+        executor: &mut dyn Executor,
+        attempt: &Attempt,
+        give_up: &[(SourceName, Arc<str>)],
+    ) -> Result<Executed, Fault> {
+        let before = self.session.claimed.state.stamp;
+        self.broken = true;
+        let executed = executor.execute(attempt, give_up).await;
+        if executed.is_err() {
+            self.compare_all = true;
+            self.broken = match executor.stamp().await {
+                Ok(stamp) => stamp != before && stamp.is_some_and(|stamp| stamp.sequence == attempt.sequence),
+                Err(_) => true,
+            };
+        }
+        if let Ok(Executed::Moved(_)) = executed {
+            self.broken = false;
+        }
+        executed
+    }
+
+    /// What the next batch would be, from what was last listed.
+    pub fn plan(&self, clock: Timestamp) -> Result<Plan, Fault> {
+        let mut facts = BTreeMap::new();
+        for (name, lister) in &self.listers {
+            let (policy, view, prefixes) = (lister.policy(), lister.view(), lister.prefixes());
+            facts.insert(name.clone(), Facts { policy, view, prefixes });
+        }
+        let scope = if self.fresh || self.compare_all { Scope::All } else { Scope::Changed };
+        plan(clock, &self.session.claimed.state, &facts, &self.policy, scope)
+            .map_err(|halted| Fault::Halted(halted.to_string()))
+    }
+
+    /// Looks at every prefix, or at those that are due; failures are noted in the views. Answers prefixes by source.
+    pub async fn look(&mut self, store: &dyn Store, clock: Timestamp, everything: bool) -> BTreeMap<SourceName, usize> {
+        let mut listed = BTreeMap::new();
+        let looks = self.listers.iter_mut().map(|(name, lister)| {
+            let before = self.session.claimed.state.sources.get(name);
+            let watermark = self.session.claimed.state.watermark;
+            async move { (name.clone(), lister.look(store, clock, watermark, before, everything).await) }
+        });
+        for (name, count) in futures::future::join_all(looks).await {
+            listed.insert(name, count);
+        }
+        listed
+    }
+
+    async fn look_again(
+        &mut self,
+        store: &dyn Store,
+        clock: Timestamp,
+        files: &[(SourceName, Arc<str>)],
+        listed: &mut BTreeMap<SourceName, usize>,
+    ) {
+        for (name, lister) in &mut self.listers {
+            let paths: Vec<&str> = files.iter().filter(|(source, _)| source == name).map(|(_, path)| &**path).collect();
+            if !paths.is_empty() {
+                *listed.entry(name.clone()).or_default() += lister.look_again(store, clock, &paths).await;
+            }
+        }
+    }
+
+    /// Fails with the first look that failed.
+    pub fn require_complete(&self) -> Result<(), Fault> {
+        for (name, lister) in &self.listers {
+            if let Some((prefix, why)) = lister.view().failures().next() {
+                return Err(Fault::Unavailable(format!("source {name}: listing {prefix:?} failed: {why}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn needs_batch(&self, plan: &Plan, reads_watermark: bool) -> bool {
+        plan.changes()
+            || self.compare_all && self.has_data(plan)
+            || reads_watermark && plan.advances() && self.has_data(plan)
+    }
+
+    /// False only before the first file was ever seen: there is nothing to learn a schema from, and nothing to index.
+    fn has_data(&self, plan: &Plan) -> bool {
+        self.session.claimed.state.stamp.is_some() || plan.sources.values().any(|source| !source.added.is_empty())
+    }
+
+    fn attempt(&self, plan: &Plan) -> Attempt {
+        let mut sources = BTreeMap::new();
+        for (name, planned) in &plan.sources {
+            let mut live =
+                self.session.claimed.state.sources.get(name).map(|source| source.live.clone()).unwrap_or_default();
+            if !planned.added.is_empty() || !planned.dropped.is_empty() {
+                let files = Arc::make_mut(&mut live);
+                for version in &planned.dropped {
+                    files.remove(&version.path);
+                }
+                for version in &planned.added {
+                    files.insert(version.path.clone(), version.clone());
+                }
+            }
+            let (added, dropped, newest_end) = (planned.added.clone(), planned.dropped.clone(), planned.newest_end);
+            sources.insert(name.clone(), SourceInput { live, added, dropped, newest_end });
+        }
+        Attempt {
+            sequence: self.state().next(),
+            clock: plan.clock,
+            watermark: plan.watermark,
+            sources,
+            compare_all: self.compare_all,
+        }
+    }
+
+    /// On a store without locks the newest claim is the writer; an older one must not touch the sink.
+    async fn require_newest_claim(&self, log: &dyn BatchLog) -> Result<(), Fault> {
+        if self.session.exclusive {
+            return Ok(());
+        }
+        let highest = log.highest().await.map_err(Fault::from)?;
+        if highest > self.session.claimed.state.last {
+            return Err(fenced(highest));
+        }
+        Ok(())
+    }
+
+    async fn finish_without_batch(
+        &mut self,
+        ports: Ports<'_>,
+        plan: Plan,
+        listed: BTreeMap<SourceName, usize>,
+    ) -> Result<TickReport, Fault> {
+        let step = |watermark| self.policy.calendar.floor(watermark);
+        let advances = match plan.watermark_before {
+            Some(before) => step(before) != step(plan.watermark),
+            None => true,
+        };
+        let mut record = None;
+        if advances || !plan.holes.is_empty() {
+            let body = Body::Advance { watermark: plan.watermark, holes: plan.holes.clone() };
+            record = Some(self.append(ports.log, plan.clock, body).await?);
+        }
+        self.settle(&plan);
+        Ok(self.report(ports, plan, record, listed))
+    }
+
+    /// The listings' changes are in the log, or are none of its concern.
+    fn settle(&mut self, plan: &Plan) {
+        self.fresh = false;
+        if !plan.catching_up {
+            for (name, lister) in &mut self.listers {
+                lister.settled(
+                    self.session.claimed.state.sources.get(name),
+                    self.session.claimed.state.watermark,
+                    plan.clock,
+                );
+            }
+        }
+    }
+
+    fn report(
+        &mut self,
+        ports: Ports<'_>,
+        plan: Plan,
+        record: Option<Record>,
+        listed: BTreeMap<SourceName, usize>,
+    ) -> TickReport {
+        let requests = ports.store.requests();
+        let made = requests.since(self.requests);
+        self.requests = requests;
+        let mut alarms = plan.alarms;
+        let mut standing = BTreeMap::new();
+        for alarm in &mut alarms {
+            let key = (alarm.kind.clone(), alarm.source.clone());
+            alarm.since = self.alarms.get(&key).copied().unwrap_or(alarm.since);
+            standing.insert(key, alarm.since);
+        }
+        self.alarms = standing;
+        TickReport {
+            record,
+            last: self.session.claimed.state.last,
+            clock: plan.clock,
+            watermark: self.session.claimed.state.watermark,
+            documents: self.session.claimed.state.documents,
+            alarms,
+            requests: made,
+            listed,
+            behind: plan.catching_up,
+        }
+    }
+}
+
+fn fenced(by: Sequence) -> Fault {
+    Fault::Fenced(format!("record {by} of the log was written by another writer, which has the pipeline now"))
+}

@@ -1,0 +1,341 @@
+//! One source's looks at its store: which are due, what they saw, and which prefixes a path or a time stands under.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+
+use super::{Item, PrefixPlan, PrefixSpan, Schedule, View, Zone, settled_at};
+use crate::log::SourceState;
+use crate::plan::Prefixes;
+use crate::policy::{Partitioned, SourcePolicy, TimePolicy};
+use crate::ports::Store;
+
+/// Looks of one source that are under way at once.
+const AT_ONCE: usize = 8;
+
+/// Lists one source, and remembers what the last complete listings said.
+#[derive(Debug)]
+pub struct SourceLister {
+    policy: SourcePolicy,
+    poll: Duration,
+    prefixes: SourcePrefixes,
+    view: View,
+    /// When a prefix was last looked at, whether or not the look was complete.
+    looked: BTreeMap<String, Timestamp>,
+    /// Folders with capture values, by prefix.
+    folders: BTreeMap<String, Folders>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Folders {
+    level: usize,
+    looked: Option<Timestamp>,
+    names: Vec<String>,
+}
+
+/// Under which prefixes the files of a source are listed.
+#[derive(Clone, Debug)]
+struct SourcePrefixes {
+    /// `None`: a reference source, listed whole.
+    plan: Option<PrefixPlan>,
+    combinations: Vec<Vec<String>>,
+}
+
+impl Prefixes for SourcePrefixes {
+    fn of_path(&self, path: &str) -> Option<String> {
+        match &self.plan {
+            None => Some(String::new()),
+            Some(plan) => plan.prefix_of(path).map(str::to_owned),
+        }
+    }
+
+    fn of_range(&self, from: Timestamp, to: Timestamp) -> Vec<String> {
+        match &self.plan {
+            None => vec![String::new()],
+            Some(plan) => plan.prefixes(from, to, &self.combinations).into_iter().map(|span| span.prefix).collect(),
+        }
+    }
+}
+
+impl SourceLister {
+    /// Knows nothing yet. `poll` is the pause between two ticks.
+    pub fn new(policy: SourcePolicy, poll: Duration) -> Self {
+        let plan = policy.partitioned().map(|time| PrefixPlan::new(&time.layout, &time.calendar, poll));
+        let combinations = match &plan {
+            Some(plan) if plan.discovery_levels() > 0 => Vec::new(),
+            _ => vec![Vec::new()],
+        };
+        Self {
+            policy,
+            poll,
+            prefixes: SourcePrefixes { plan, combinations },
+            view: View::default(),
+            looked: BTreeMap::new(),
+            folders: BTreeMap::new(),
+        }
+    }
+
+    /// The source's policy.
+    pub fn policy(&self) -> &SourcePolicy {
+        &self.policy
+    }
+
+    /// What listings saw.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Which prefixes there are.
+    pub fn prefixes(&self) -> &dyn Prefixes {
+        &self.prefixes
+    }
+
+    /// Looks at what is due, or at everything in the live range; failures are noted in the view. Answers how many
+    /// prefixes were looked at.
+    pub async fn look(
+        &mut self,
+        store: &dyn Store,
+        clock: Timestamp,
+        watermark: Option<Timestamp>,
+        before: Option<&SourceState>,
+        everything: bool,
+    ) -> usize {
+        let TimePolicy::Partitioned(time) = self.policy.time.clone() else {
+            return self.look_at_reference(store, clock, everything).await;
+        };
+        let mut looks = 0;
+        if everything {
+            looks += self.discover(store, clock).await;
+        }
+        let range = LiveRange::new(&time, clock, watermark, before);
+        let (due, folders) = self.due(&time, &range, clock, everything);
+        for folder in folders {
+            looks += self.list_folders(store, clock, folder).await;
+        }
+        looks + self.list(store, clock, due).await
+    }
+
+    /// Lists the prefixes of these paths again.
+    pub async fn look_again(&mut self, store: &dyn Store, clock: Timestamp, paths: &[&str]) -> usize {
+        let prefixes: BTreeSet<String> = paths.iter().filter_map(|path| self.prefixes.of_path(path)).collect();
+        self.list(store, clock, prefixes.into_iter().collect()).await
+    }
+
+    /// A committed plan took in what changed; what lies behind the audited time is forgotten.
+    pub fn settled(&mut self, state: Option<&SourceState>, watermark: Option<Timestamp>, clock: Timestamp) {
+        self.view.settled();
+        let (Some(plan), Some(time)) = (&self.prefixes.plan, self.policy.partitioned()) else { return };
+        let range = LiveRange::new(time, clock, watermark, state);
+        let mut keep: BTreeSet<String> = BTreeSet::new();
+        keep.extend(plan.prefixes(range.from, range.to, &self.prefixes.combinations).into_iter().map(|s| s.prefix));
+        let behind = plan.behind(range.from, time.window, &self.prefixes.combinations);
+        keep.extend(behind.into_iter().map(|span| span.prefix));
+        self.view.retain(|prefix| keep.contains(prefix) || self.folders.contains_key(prefix));
+        self.looked.retain(|prefix, _| keep.contains(prefix));
+    }
+
+    /// R: a late file anywhere in the live range is seen within it, and so is a new value of a capture.
+    pub fn revisit_bound(&self, clock: Timestamp) -> Duration {
+        let (Some(plan), Some(time)) = (&self.prefixes.plan, self.policy.partitioned()) else {
+            return match self.policy.time {
+                TimePolicy::Reference { every } => every + self.poll,
+                TimePolicy::Partitioned(_) => self.poll,
+            };
+        };
+        let to = time.calendar.holding(clock + time.max_skew).end;
+        let from = time.calendar.floor(clock - time.settle - time.window - time.calendar.step());
+        let older = plan.prefixes(from, to, &[vec![String::new(); plan.discovery_levels()]]).len().saturating_sub(1);
+        let discovery = if plan.discovery_levels() > 0 { self.folders.len().max(1) } else { 0 };
+        self.schedule(plan, time).bound(older, discovery)
+    }
+
+    fn schedule(&self, plan: &PrefixPlan, time: &Partitioned) -> Schedule {
+        Schedule::new(self.poll, plan.unit_length(), time.window.unsigned_abs())
+    }
+
+    async fn look_at_reference(&mut self, store: &dyn Store, clock: Timestamp, everything: bool) -> usize {
+        let TimePolicy::Reference { every } = self.policy.time else { return 0 };
+        let due = self.looked.get("").is_none_or(|at| clock.duration_since(*at).unsigned_abs() >= every);
+        if !everything && !due {
+            return 0;
+        }
+        self.list(store, clock, vec![String::new()]).await
+    }
+
+    /// Prefixes to list, and folders to look for new capture values in.
+    fn due(
+        &self,
+        time: &Partitioned,
+        range: &LiveRange,
+        clock: Timestamp,
+        everything: bool,
+    ) -> (Vec<String>, Vec<String>) {
+        let Some(plan) = &self.prefixes.plan else { return (Vec::new(), Vec::new()) };
+        let live = plan.prefixes(range.from, range.to, &self.prefixes.combinations);
+        if everything {
+            return (live.into_iter().map(|span| span.prefix).collect(), Vec::new());
+        }
+        let behind = plan.behind(range.from, time.window, &self.prefixes.combinations);
+        let schedule = self.schedule(plan, time);
+        let (mut prefixes, mut folders) = (Vec::new(), Vec::new());
+        for combination in 0..self.prefixes.combinations.len().max(1) {
+            let ours = |span: &&PrefixSpan| span.combination == combination;
+            let newest = self.prefixes.combinations.get(combination).map(|names| plan.newest(clock, names));
+            let mut names: Vec<&str> = Vec::new();
+            let mut items = Vec::new();
+            for span in live.iter().filter(ours) {
+                let is_newest = newest.as_ref() == Some(&span.prefix);
+                let zone = if is_newest { Zone::Newest } else { Zone::InWindow };
+                let complete = self.view.listed_at(&span.prefix);
+                let settled = settled_at(&time.calendar, span, time.settle, complete, clock);
+                items.push(Item { zone, looked: self.looked.get(&span.prefix).copied(), settled });
+                names.push(&span.prefix);
+            }
+            for span in behind.iter().filter(ours) {
+                let looked = self.looked.get(&span.prefix).copied();
+                items.push(Item { zone: Zone::Behind, looked, settled: None });
+                names.push(&span.prefix);
+            }
+            let prefix_count = names.len();
+            if combination == 0 {
+                for (prefix, folder) in &self.folders {
+                    items.push(Item { zone: Zone::Discovery, looked: folder.looked, settled: None });
+                    names.push(prefix);
+                }
+            }
+            for number in schedule.due(clock, &items) {
+                let to = if number < prefix_count { &mut prefixes } else { &mut folders };
+                to.push(names[number].to_owned());
+            }
+        }
+        (prefixes, folders)
+    }
+
+    async fn list(&mut self, store: &dyn Store, clock: Timestamp, prefixes: Vec<String>) -> usize {
+        let name = self.policy.name.clone();
+        let name = &name;
+        let looks = prefixes.into_iter().map(|prefix| async move {
+            let seen = store.files(name, &prefix).await;
+            (prefix, seen)
+        });
+        let mut looks = futures::stream::iter(looks).buffer_unordered(AT_ONCE);
+        let mut count = 0;
+        while let Some((prefix, seen)) = looks.next().await {
+            count += 1;
+            match seen {
+                Ok(files) => self.view.listed(&self.policy, &prefix, clock, files),
+                Err(fault) => self.view.failed(&prefix, fault.to_string()),
+            }
+            self.looked.insert(prefix, clock);
+        }
+        count
+    }
+
+    /// Walks the leading folder levels for capture values.
+    async fn discover(&mut self, store: &dyn Store, clock: Timestamp) -> usize {
+        let levels = self.prefixes.plan.as_ref().map_or(0, PrefixPlan::discovery_levels);
+        if levels == 0 {
+            return 0;
+        }
+        self.folders.entry(String::new()).or_default();
+        let mut looks = 0;
+        let mut due: Vec<String> = self.folders.keys().cloned().collect();
+        while let Some(prefix) = due.pop() {
+            looks += self.list_folders_here(store, clock, &prefix, &mut due).await;
+        }
+        self.combine(levels);
+        looks
+    }
+
+    /// Looks into one folder for new capture values, and below those that are new.
+    async fn list_folders(&mut self, store: &dyn Store, clock: Timestamp, prefix: String) -> usize {
+        let levels = self.prefixes.plan.as_ref().map_or(0, PrefixPlan::discovery_levels);
+        let (mut looks, mut due) = (0, vec![prefix]);
+        while let Some(prefix) = due.pop() {
+            looks += self.list_folders_here(store, clock, &prefix, &mut due).await;
+        }
+        self.combine(levels);
+        looks
+    }
+
+    /// One folder; those below it that were not known are due next.
+    async fn list_folders_here(
+        &mut self,
+        store: &dyn Store,
+        clock: Timestamp,
+        prefix: &str,
+        due: &mut Vec<String>,
+    ) -> usize {
+        let Some(plan) = &self.prefixes.plan else { return 0 };
+        let level = self.folders.get(prefix).map_or(0, |folder| folder.level);
+        let (names, looks) = match plan.literal_folder(level) {
+            Some(name) => (vec![name.to_owned()], 0),
+            None => match store.folders(&self.policy.name, prefix).await {
+                Ok(names) => (names.into_iter().filter(|name| plan.matches_capture_folder(level, name)).collect(), 1),
+                Err(fault) => {
+                    self.view.failed(prefix, fault.to_string());
+                    self.folders.entry(prefix.to_owned()).or_default().looked = Some(clock);
+                    return 1;
+                }
+            },
+        };
+        self.view.mended(prefix);
+        if level + 1 < plan.discovery_levels() {
+            for name in &names {
+                let below = format!("{prefix}{name}/");
+                if !self.folders.contains_key(&below) {
+                    self.folders.insert(below.clone(), Folders { level: level + 1, ..Folders::default() });
+                    due.push(below);
+                }
+            }
+        }
+        // A value that is gone keeps its combination: its prefixes then list empty, which is how its files are missed.
+        let folder = self.folders.entry(prefix.to_owned()).or_default();
+        let known: BTreeSet<String> = folder.names.drain(..).chain(names).collect();
+        *folder = Folders { level, looked: Some(clock), names: known.into_iter().collect() };
+        looks
+    }
+
+    fn combine(&mut self, levels: usize) {
+        let mut combinations = Vec::new();
+        let mut open = vec![(String::new(), Vec::new())];
+        while let Some((prefix, names)) = open.pop() {
+            for name in self.folders.get(&prefix).map(|folder| folder.names.as_slice()).unwrap_or_default() {
+                let mut longer: Vec<String> = names.clone();
+                longer.push(name.clone());
+                if longer.len() == levels {
+                    combinations.push(longer);
+                } else {
+                    open.push((format!("{prefix}{name}/"), longer));
+                }
+            }
+        }
+        combinations.sort();
+        self.prefixes.combinations = combinations;
+    }
+}
+
+/// The time that is looked at: from the eviction bound of the last record to the greatest skew.
+struct LiveRange {
+    from: Timestamp,
+    to: Timestamp,
+}
+
+impl LiveRange {
+    fn new(time: &Partitioned, clock: Timestamp, watermark: Option<Timestamp>, before: Option<&SourceState>) -> Self {
+        let newest = before.and_then(|before| before.newest_end);
+        let evicted = before.and_then(|before| before.evict_before);
+        let frontier = time.calendar.frontier(clock, time.settle);
+        let from = match (time.forever_since, evicted) {
+            (None, Some(bound)) => bound,
+            (None, None) => time.eviction_bound(frontier, newest),
+            (Some(since), None) => time.calendar.floor(since),
+            (Some(since), Some(_)) => {
+                time.eviction_bound(watermark.unwrap_or(frontier), newest).max(time.calendar.floor(since))
+            }
+        };
+        Self { from, to: time.calendar.holding(clock + time.max_skew).end }
+    }
+}

@@ -1,0 +1,217 @@
+//! The plan of a batch: a pure function of one clock reading, the log's state, what listings saw, and policy. No I/O, no
+//! clock, no log line.
+
+mod display;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::file::{FileVersion, SourceName};
+use crate::holes::{Hole, HoleCause};
+use crate::listing::View;
+use crate::log::PipelineState;
+use crate::policy::{OnLag, Partitioned, PipelinePolicy, SourcePolicy};
+use crate::receipt::{Alarm, Quarantined};
+
+pub use source::watermark_of;
+
+/// What a batch would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The one clock reading, never before the last record's.
+    pub clock: Timestamp,
+    /// The watermark that the batch commits.
+    pub watermark: Timestamp,
+    /// The watermark before it.
+    pub watermark_before: Option<Timestamp>,
+    /// By source.
+    pub sources: BTreeMap<SourceName, SourcePlan>,
+    /// Holes that it writes down.
+    pub holes: Vec<Hole>,
+    /// Alarms that stand.
+    pub alarms: Vec<Alarm>,
+    /// How many more batches a `catch_up` needs after this one, if it is one.
+    pub catching_up: bool,
+}
+
+/// What a batch would do with one source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourcePlan {
+    /// Eviction bound E; `None` for a reference source.
+    pub evict_before: Option<Timestamp>,
+    /// End of the newest partition in which data was ever seen.
+    pub newest_end: Option<Timestamp>,
+    /// Versions to read and pin, in path order; a replaced path stands here and in `dropped`.
+    pub added: Vec<FileVersion>,
+    /// Versions that are pinned no more, in path order.
+    pub dropped: Vec<FileVersion>,
+    /// Versions set aside without reading them.
+    pub quarantined: Vec<Quarantined>,
+    /// Paths that leave the quarantine without being read: their file is gone, or out of the live range.
+    pub released: Vec<std::sync::Arc<str>>,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unplanned {
+    /// `on_lag = "halt"`, and the lag is longer than the window.
+    #[error(
+        "halted: the watermark {watermark} lies before {bound}, where the window begins now; \
+         go on with on_lag = \"skip_to_latest\" (jumps and writes the hole down) or \"catch_up\""
+    )]
+    Halted {
+        /// Where the watermark stands.
+        watermark: Timestamp,
+        /// Where the live range would begin.
+        bound: Timestamp,
+    },
+}
+
+/// Which paths may differ from what the log pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Any: compare everything that is known with everything that is pinned.
+    All,
+    /// Those that listings saw change since the last plan was committed.
+    Changed,
+}
+
+/// What the planner knows of one source.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Its policy.
+    pub policy: &'a SourcePolicy,
+    /// What listings saw.
+    pub view: &'a View,
+    /// Tells under which prefix a path is listed.
+    pub prefixes: &'a dyn Prefixes,
+}
+
+/// Ties paths and partitions to listed prefixes.
+pub trait Prefixes: std::fmt::Debug + Send + Sync {
+    /// The prefix that `path` is listed under.
+    fn of_path(&self, path: &str) -> Option<String>;
+    /// Every prefix that may hold files of partitions in `[from, to)`.
+    fn of_range(&self, from: Timestamp, to: Timestamp) -> Vec<String>;
+}
+
+/// Plans one batch at clock `now`.
+pub fn plan(
+    now: Timestamp,
+    state: &PipelineState,
+    facts: &BTreeMap<SourceName, Facts<'_>>,
+    policy: &PipelinePolicy,
+    scope: Scope,
+) -> Result<Plan, Unplanned> {
+    let clock = state.clock.map_or(now, |last| now.max(last));
+    let lag = lag(clock, state, facts);
+    let mut holes = Vec::new();
+    let mut limit = None;
+    if let Some(lag) = &lag {
+        match policy.on_lag {
+            OnLag::Halt => return Err(Unplanned::Halted { watermark: lag.watermark, bound: lag.bound }),
+            OnLag::SkipToLatest => holes.extend(lag.holes(clock, &state.holes)),
+            OnLag::CatchUp => limit = lag.next_stop(facts),
+        }
+    }
+    let mut watermark = source::watermark(clock, state, facts, policy, lag.is_some());
+    if let Some(stop) = limit {
+        watermark = state.watermark.map_or(stop, |before| before.max(stop)).min(watermark);
+    }
+    let mut plan = Plan {
+        clock,
+        watermark,
+        watermark_before: state.watermark,
+        sources: BTreeMap::new(),
+        holes,
+        alarms: Vec::new(),
+        catching_up: limit.is_some(),
+    };
+    let until = limit.map(|_| watermark);
+    let scope = if limit.is_some() { Scope::All } else { scope };
+    for (name, facts) in facts {
+        let planned = source::plan(clock, watermark, until, state.sources.get(name), facts, scope, &mut plan.alarms);
+        plan.holes.extend(planned.late);
+        plan.sources.insert(name.clone(), planned.plan);
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    /// True if the tables change, so that a batch is needed.
+    pub fn changes(&self) -> bool {
+        self.sources.values().any(SourcePlan::changes)
+    }
+
+    /// True if the watermark moves.
+    pub fn advances(&self) -> bool {
+        self.watermark_before != Some(self.watermark)
+    }
+}
+
+impl SourcePlan {
+    /// True if the source's table, or what is known of its quarantine, changes.
+    pub fn changes(&self) -> bool {
+        let Self { added, dropped, quarantined, released, .. } = self;
+        !(added.is_empty() && dropped.is_empty() && quarantined.is_empty() && released.is_empty())
+    }
+}
+
+/// A lag that the window does not cover.
+struct Lag {
+    watermark: Timestamp,
+    bound: Timestamp,
+    sources: Vec<(SourceName, Timestamp)>,
+}
+
+/// W_before < E as computed at F(t), for the clock alone: silence that `hold_after` holds is no lag.
+fn lag(clock: Timestamp, state: &PipelineState, facts: &BTreeMap<SourceName, Facts<'_>>) -> Option<Lag> {
+    let watermark = state.watermark?;
+    let mut sources = Vec::new();
+    for (name, facts) in facts {
+        let Some(time) = facts.policy.partitioned() else { continue };
+        let bound = source_bound(clock, time, facts.view, state.sources.get(name).and_then(|s| s.newest_end));
+        if watermark < bound {
+            sources.push((name.clone(), bound));
+        }
+    }
+    let bound = sources.iter().map(|(_, bound)| *bound).min()?;
+    Some(Lag { watermark, bound, sources })
+}
+
+fn source_bound(clock: Timestamp, time: &Partitioned, view: &View, newest_before: Option<Timestamp>) -> Timestamp {
+    let newest = newest_before.max(source::newest_end(clock, time, view));
+    time.eviction_bound(time.calendar.frontier(clock, time.settle), newest)
+}
+
+impl Lag {
+    /// What is passed over and not written down yet.
+    fn holes(&self, clock: Timestamp, known: &[Hole]) -> Vec<Hole> {
+        let mut holes = Vec::new();
+        for (source, bound) in &self.sources {
+            let known = known.iter().filter(|hole| hole.source == *source && hole.cause == HoleCause::PassedOver);
+            let from = known.map(|hole| hole.to).max().map_or(self.watermark, |end| end.max(self.watermark));
+            let (source, cause, to) = (source.clone(), HoleCause::PassedOver, *bound);
+            if from < to {
+                holes.push(Hole { source, cause, from, to, path: None, since: clock });
+            }
+        }
+        holes
+    }
+
+    /// Where a bounded batch of `catch_up` ends: one window past the watermark, of the narrowest source.
+    fn next_stop(&self, facts: &BTreeMap<SourceName, Facts<'_>>) -> Option<Timestamp> {
+        let mut stop: Option<Timestamp> = None;
+        for facts in facts.values() {
+            let Some(time) = facts.policy.partitioned() else { continue };
+            let here = time.calendar.floor(self.watermark + time.window);
+            stop = Some(stop.map_or(here, |stop| stop.min(here)));
+        }
+        stop
+    }
+}

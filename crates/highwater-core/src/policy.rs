@@ -1,0 +1,99 @@
+//! What the configuration decided about time and files, as the planner needs it: plain values, no I/O.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::file::SourceName;
+use crate::partition::{Calendar, Layout};
+
+/// What to do after a lag that the window does not cover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLag {
+    /// Jump to the newest state and write the hole down.
+    SkipToLatest,
+    /// Move the watermark by at most one window a batch.
+    CatchUp,
+    /// Stop; an operator decides.
+    Halt,
+}
+
+/// The pipeline's own policy.
+#[derive(Clone, Debug)]
+pub struct PipelinePolicy {
+    /// Pause between ticks.
+    pub poll: Duration,
+    /// After a lag.
+    pub on_lag: OnLag,
+    /// Partitions of the pipeline: the watermark of a pipeline whose sources are all references moves by these.
+    pub calendar: Calendar,
+    /// How long after its end a partition counts as complete, for the same.
+    pub settle: SignedDuration,
+}
+
+/// One source's policy.
+#[derive(Clone, Debug)]
+pub struct SourcePolicy {
+    /// The source.
+    pub name: SourceName,
+    /// Where its time is, or that it has none.
+    pub time: TimePolicy,
+}
+
+/// Whether a source's files are named by time.
+#[derive(Clone, Debug)]
+pub enum TimePolicy {
+    /// Files stand in folders named by time.
+    Partitioned(Box<Partitioned>),
+    /// All files below the location, looked at every so often.
+    Reference {
+        /// Pause between looks.
+        every: Duration,
+    },
+}
+
+/// The policy of a partitioned source.
+#[derive(Clone, Debug)]
+pub struct Partitioned {
+    /// Its partitions.
+    pub calendar: Calendar,
+    /// Its path template.
+    pub layout: Layout,
+    /// How far behind the watermark it is looked at.
+    pub window: SignedDuration,
+    /// How long after its end a partition counts as complete.
+    pub settle: SignedDuration,
+    /// How far the window slides past the newest data; `None`: the clock alone decides.
+    pub hold_after: Option<SignedDuration>,
+    /// How far in the future a partition may start.
+    pub max_skew: SignedDuration,
+    /// Rows since this instant stay for ever (`retain = "forever"`); `None`: rows leave with their partition.
+    pub forever_since: Option<Timestamp>,
+}
+
+impl SourcePolicy {
+    /// The partitioned policy, if it is one.
+    pub fn partitioned(&self) -> Option<&Partitioned> {
+        match &self.time {
+            TimePolicy::Partitioned(policy) => Some(policy),
+            TimePolicy::Reference { .. } => None,
+        }
+    }
+}
+
+impl Partitioned {
+    /// The eviction bound E at a watermark: the start of the first live partition.
+    pub fn eviction_bound(&self, watermark: Timestamp, newest_end: Option<Timestamp>) -> Timestamp {
+        let by_clock = watermark - self.window;
+        let held = match (self.hold_after, newest_end) {
+            (Some(hold), Some(newest)) => by_clock.min(newest + hold - self.window),
+            _ => by_clock,
+        };
+        self.calendar.floor(held)
+    }
+
+    /// True if silence alone holds the bound back at this watermark.
+    pub fn is_silent(&self, watermark: Timestamp, newest_end: Option<Timestamp>) -> bool {
+        self.eviction_bound(watermark, newest_end) < self.calendar.floor(watermark - self.window)
+    }
+}
