@@ -42,3 +42,16 @@ impl Stopwatch {
         u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
+
+/// A clock that stands still, for replays (`--now`). Waiting takes no time.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedClock(pub Timestamp);
+
+#[async_trait]
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+
+    async fn sleep(&self, _length: Duration) {}
+}

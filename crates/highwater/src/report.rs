@@ -42,6 +42,9 @@ pub struct BatchReport {
     pub duplicate_ids: u64,
     /// Files that could not be read in this batch.
     pub quarantined: Vec<Quarantined>,
+    /// True while rows of a pinned version are not at hand: ids were only added.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub add_only: bool,
     /// Holes that this batch wrote down.
     pub holes: Vec<Hole>,
     /// Alarms that stand.

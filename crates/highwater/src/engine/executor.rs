@@ -1,0 +1,388 @@
+//! The executor of batches: read what changed, compute all documents, write what differs, commit.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use highwater_core::ports::{Attempt, Committed, Executed, Executor, Fault, SourceInput, Stamp};
+use highwater_core::receipt::{Mode, Quarantined, Receipt, RejectedRow};
+use highwater_core::{FileVersion, SourceName, Timestamp};
+
+use super::difference::{Absent, Difference, Pairs};
+use super::progress::Progress;
+use super::reading::{Read, Reader};
+use super::spec::{Ready, Spec, make, resume};
+use crate::clock::Stopwatch;
+use crate::config::{self, Config};
+use crate::index::{self, AsOf, Change, Searcher as _, Sink};
+use crate::store::Stores;
+use crate::table::{Part, PartCache, Table};
+use crate::transform::Resources;
+
+/// How many refused rows a receipt names.
+const NAMED_REJECTS: usize = 100;
+/// How many changes are staged at once.
+const STAGE_BLOCK: usize = 4096;
+
+/// Computes and commits batches of one pipeline.
+pub struct Engine {
+    config: Arc<Config>,
+    reader: Reader,
+    cache: PartCache,
+    resources: Resources,
+    progress: Arc<dyn Progress>,
+    stored: Option<Spec>,
+    ready: Option<Ready>,
+    sink: Option<Box<dyn Sink>>,
+    /// Pinned versions that the store has no more: their rows are at hand only while the cache holds them.
+    gone: HashSet<(SourceName, FileVersion)>,
+}
+
+/// What reading came to.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub by_source: BTreeMap<SourceName, Vec<Arc<Part>>>,
+    pub moved: Vec<(SourceName, Arc<str>)>,
+    pub quarantined: Vec<Quarantined>,
+    pub files_read: u64,
+    pub rejected_rows: u64,
+    pub rejected: Vec<RejectedRow>,
+    /// Pinned versions whose rows are not at hand.
+    pub lacking: Vec<(SourceName, FileVersion)>,
+}
+
+impl Engine {
+    /// Takes up a pipeline; `stored` is the spec of its generation, as the log keeps it.
+    pub fn new(
+        config: Arc<Config>,
+        stores: Arc<Stores>,
+        resources: Resources,
+        progress: Arc<dyn Progress>,
+        stored: Option<&serde_json::Value>,
+    ) -> Result<Self, Fault> {
+        let stored = stored.map(Spec::from_log).transpose()?;
+        let reader = Reader::new(&config, stores, resources.cores)?;
+        let cache = PartCache::new(resources.cache_bytes, resources.spill_folder.clone());
+        Ok(Self {
+            config,
+            reader,
+            cache,
+            resources,
+            progress,
+            stored,
+            ready: None,
+            sink: None,
+            gone: HashSet::new(),
+        })
+    }
+
+    /// Makes schemas, SQL and sink ready, learning the columns of sources that the generation does not know yet.
+    pub(super) async fn prepare(&mut self, sources: &BTreeMap<SourceName, SourceInput>) -> Result<(), Fault> {
+        if self.ready.is_some() {
+            return Ok(());
+        }
+        let mut learnt = BTreeMap::new();
+        for (name, input) in sources {
+            if self.stored.as_ref().is_some_and(|spec| spec.sources.contains_key(name)) {
+                continue;
+            }
+            let files: Vec<FileVersion> = input.live.values().cloned().collect();
+            self.progress.begin(&format!("learning the columns of {name}"), files.len() as u64);
+            if let Some(schema) = self.reader.learn(name, &files).await? {
+                learnt.insert(name.clone(), schema);
+            }
+        }
+        let ready = match &self.stored {
+            None => make(&self.config, &learnt)?,
+            Some(spec) => resume(&self.config, spec, &learnt)?,
+        };
+        if let Some(change) = self.stored.as_ref().and_then(|spec| spec.shape_change(&ready.spec.shape)) {
+            return Err(Fault::Invalid(format!(
+                "the documents' shape changed under an existing index: {change}; go back to the former SQL and hints, \
+                 or build a new index beside this one: give [pipeline] another name and [index] another path"
+            )));
+        }
+        self.ready = Some(ready);
+        Ok(())
+    }
+
+    fn open_sink(&mut self) -> Result<(), Fault> {
+        if self.sink.is_none() {
+            let ready = self.ready.as_ref().ok_or_else(not_ready)?;
+            self.sink = Some(index::open(&self.config.index, &ready.spec.shape, &self.resources)?);
+        }
+        Ok(())
+    }
+
+    /// Brings every live version's part to hand: from the cache, or from the store.
+    pub(super) async fn parts(
+        &mut self,
+        sources: &BTreeMap<SourceName, SourceInput>,
+        clock: Timestamp,
+        give_up: &[(SourceName, Arc<str>)],
+    ) -> Result<Parts, Fault> {
+        let mut parts = Parts::default();
+        let ready = self.ready.as_ref().ok_or_else(not_ready)?;
+        for (name, input) in sources {
+            let schemas = (ready.file_schemas[name].clone(), ready.table_schemas[name].clone());
+            let added: HashSet<&FileVersion> = input.added.iter().collect();
+            let mut here: Vec<Arc<Part>> = Vec::with_capacity(input.live.len());
+            let mut wanted = Vec::new();
+            for version in input.live.values() {
+                match self.cache.get(name, version) {
+                    Some(part) => here.push(part),
+                    None if self.gone.contains(&(name.clone(), version.clone())) => {
+                        parts.lacking.push((name.clone(), version.clone()));
+                    }
+                    None => wanted.push(version.clone()),
+                }
+            }
+            if !wanted.is_empty() {
+                self.progress.begin(&format!("reading {name}"), wanted.len() as u64);
+            }
+            for block in wanted.chunks(self.resources.cores * 4) {
+                for (version, read) in self.reader.read(name, schemas.clone(), block).await? {
+                    self.progress.advance(1);
+                    let is_new = added.contains(&version);
+                    let gave_up = give_up.iter().any(|(source, path)| source == name && *path == version.path);
+                    match read {
+                        Read::Part(part, rejected, count) => {
+                            parts.files_read += 1;
+                            parts.rejected_rows += count;
+                            let room = NAMED_REJECTS.saturating_sub(parts.rejected.len());
+                            parts.rejected.extend(rejected.into_iter().take(room));
+                            self.cache.put(name, part.clone())?;
+                            here.push(part);
+                        }
+                        Read::Moved(_) if !gave_up => parts.moved.push((name.clone(), version.path.clone())),
+                        Read::Moved(why) | Read::Broken(why) if is_new => {
+                            let reason = if gave_up { format!("kept changing while it was read: {why}") } else { why };
+                            parts.quarantined.push(set_aside(name, &version, reason, clock));
+                            self.former(name, input, &version, &schemas, &mut here, &mut parts).await?;
+                        }
+                        Read::Moved(_) | Read::Broken(_) => {
+                            self.gone.insert((name.clone(), version.clone()));
+                            parts.lacking.push((name.clone(), version));
+                        }
+                    }
+                }
+            }
+            here.sort_by(|a, b| (a.partition, &a.version.path).cmp(&(b.partition, &b.version.path)));
+            parts.by_source.insert(name.clone(), here);
+        }
+        Ok(parts)
+    }
+
+    /// A replaced file that cannot be read: the rows of its last good version stay in the table.
+    async fn former(
+        &self,
+        name: &SourceName,
+        input: &SourceInput,
+        broken: &FileVersion,
+        schemas: &(arrow::datatypes::SchemaRef, arrow::datatypes::SchemaRef),
+        here: &mut Vec<Arc<Part>>,
+        parts: &mut Parts,
+    ) -> Result<(), Fault> {
+        let Some(former) = input.dropped.iter().find(|version| version.path == broken.path) else { return Ok(()) };
+        if let Some(part) = self.cache.get(name, former) {
+            here.push(part);
+            return Ok(());
+        }
+        let read = self.reader.read(name, schemas.clone(), std::slice::from_ref(former)).await?;
+        match read.into_iter().next() {
+            Some((_, Read::Part(part, _, _))) => here.push(part),
+            _ => parts.lacking.push((name.clone(), former.clone())),
+        }
+        Ok(())
+    }
+
+    /// Tables over parts, as the SQL sees them.
+    pub(super) fn tables(&self, parts: &mut Parts) -> Result<Vec<Table>, Fault> {
+        let ready = self.ready.as_ref().ok_or_else(not_ready)?;
+        let mut tables = Vec::new();
+        for (name, source) in &self.config.sources {
+            tables.push(Table {
+                source: name.clone(),
+                schema: ready.table_schemas[name].clone(),
+                kind: source.kind.clone(),
+                parts: parts.by_source.remove(name).unwrap_or_default(),
+            });
+        }
+        Ok(tables)
+    }
+
+    pub(super) fn ready(&self) -> Result<&Ready, Fault> {
+        self.ready.as_ref().ok_or_else(not_ready)
+    }
+
+    pub(super) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// Computes all documents and stages what differs; answers the receipt so far.
+    async fn apply(&mut self, attempt: &Attempt, tables: Vec<Table>, add_only: bool) -> Result<Receipt, Fault> {
+        let watch = Stopwatch::start();
+        let (Some(ready), Some(sink)) = (&self.ready, &mut self.sink) else { return Err(not_ready()) };
+        let owned = match self.config.index.absent {
+            config::Absent::Keep if !add_only => ready.compiled.owned_ids(&tables).map_err(Fault::from)?,
+            _ => Vec::new(),
+        };
+        let absent = match (add_only, self.config.index.absent) {
+            (true, _) => Absent::AddOnly,
+            (false, config::Absent::Keep) => Absent::Owned(&owned),
+            (false, config::Absent::Delete) => Absent::Delete,
+        };
+        let mut difference = Difference::new(Pairs::new(sink.pairs()?), absent);
+        let mut receipt = Receipt { mode: Mode::Full, add_only, ..Receipt::default() };
+        let mut stage = Stage { sequence: attempt.sequence, pending: Vec::new() };
+        self.progress.begin("computing documents", 0);
+        let mut documents = ready.compiled.documents(tables, attempt.watermark, &self.resources).map_err(Fault::from)?;
+        let mut applying = 0;
+        while let Some(block) = documents.next().await {
+            let block = block.map_err(Fault::from)?;
+            receipt.duplicate_ids += block.duplicate_ids;
+            receipt.rejected_rows += block.rejected_rows;
+            name_rejects(&mut receipt, block.rejected);
+            self.progress.advance(block.documents.len() as u64);
+            let changes = difference.advance(block.documents).await?;
+            let apply = Stopwatch::start();
+            stage.add(sink.as_mut(), changes, &mut receipt, STAGE_BLOCK).await?;
+            applying += apply.ms();
+        }
+        let changes = difference.finish().await?;
+        let apply = Stopwatch::start();
+        stage.add(sink.as_mut(), changes, &mut receipt, 0).await?;
+        applying += apply.ms();
+        receipt.unchanged = difference.unchanged;
+        receipt.ms.insert("transform".into(), watch.ms().saturating_sub(applying));
+        receipt.ms.insert("apply".into(), applying);
+        Ok(receipt)
+    }
+}
+
+/// Changes on their way into the sink.
+struct Stage {
+    sequence: highwater_core::Sequence,
+    pending: Vec<Change>,
+}
+
+impl Stage {
+    async fn add(
+        &mut self,
+        sink: &mut dyn Sink,
+        changes: Vec<Change>,
+        receipt: &mut Receipt,
+        keep_below: usize,
+    ) -> Result<(), Fault> {
+        for change in &changes {
+            match change {
+                Change::Upsert(_) => receipt.upserts += 1,
+                Change::Delete(_) => receipt.deletes += 1,
+            }
+        }
+        self.pending.extend(changes);
+        if self.pending.is_empty() || self.pending.len() < keep_below {
+            return Ok(());
+        }
+        let refused = sink.stage(self.sequence, std::mem::take(&mut self.pending)).await?;
+        receipt.upserts -= refused.len() as u64;
+        receipt.rejected_rows += refused.len() as u64;
+        let mut rows = Vec::new();
+        for refused in refused {
+            let reason = format!("document {:?}: {}", refused.id, refused.reason);
+            rows.push(RejectedRow { source: None, path: "".into(), row: 0, reason });
+        }
+        name_rejects(receipt, rows);
+        Ok(())
+    }
+}
+
+fn name_rejects(receipt: &mut Receipt, rows: Vec<RejectedRow>) {
+    let room = NAMED_REJECTS.saturating_sub(receipt.rejected.len());
+    receipt.rejected.extend(rows.into_iter().take(room));
+}
+
+#[async_trait]
+impl Executor for Engine {
+    async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault> {
+        let whole = Stopwatch::start();
+        self.prepare(&attempt.sources).await?;
+        let mut parts = self.parts(&attempt.sources, attempt.clock, give_up).await?;
+        if !parts.moved.is_empty() {
+            return Ok(Executed::Moved(parts.moved));
+        }
+        self.reader.forget();
+        let read_ms = whole.ms();
+        self.open_sink()?;
+        let tables = self.tables(&mut parts)?;
+        let add_only = !parts.lacking.is_empty();
+        let mut receipt = match self.apply(attempt, tables, add_only).await {
+            Ok(receipt) => receipt,
+            Err(fault) => {
+                if let Some(sink) = &mut self.sink {
+                    sink.abandon().await?;
+                }
+                return Err(fault);
+            }
+        };
+        let commit = Stopwatch::start();
+        let sink = self.sink.as_mut().ok_or_else(not_ready)?;
+        let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
+        let newest = attempt.sources.iter().filter_map(|(name, input)| Some((name.clone(), input.newest_end?))).collect();
+        sink.commit(&AsOf { stamp, newest }).await?;
+        receipt.documents = sink.count()?;
+        receipt.files_read = parts.files_read;
+        receipt.files_dropped = attempt.sources.values().map(|input| input.dropped.len() as u64).sum();
+        receipt.rejected_rows += parts.rejected_rows;
+        name_rejects(&mut receipt, parts.rejected);
+        receipt.quarantined = parts.quarantined;
+        for (phase, ms) in [("read", read_ms), ("commit", commit.ms()), ("total", whole.ms())] {
+            receipt.ms.insert(phase.into(), ms);
+        }
+        self.progress.end();
+        self.keep_only(attempt);
+        let ready = self.ready.as_ref().ok_or_else(not_ready)?;
+        let spec = if self.stored.as_ref() == Some(&ready.spec) { None } else { Some(ready.spec.to_log()?) };
+        self.stored = Some(ready.spec.clone());
+        Ok(Executed::Committed(Box::new(Committed { receipt, spec })))
+    }
+
+    async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
+        let as_of = match &self.sink {
+            Some(sink) => sink.as_of()?,
+            None => match index::open_searcher(&self.config.index) {
+                Ok(searcher) => searcher.as_of()?.map(|(as_of, _)| as_of),
+                Err(index::OpenError::Missing(_)) => None,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        Ok(as_of.map(|as_of| as_of.stamp))
+    }
+
+    fn reads_watermark(&self) -> bool {
+        self.ready.as_ref().is_some_and(|ready| ready.compiled.reads_watermark())
+    }
+}
+
+impl Engine {
+    /// Drops parts that no table holds any more; those of a broken file's last good version stay.
+    fn keep_only(&mut self, attempt: &Attempt) {
+        let mut live: HashMap<&SourceName, HashSet<&FileVersion>> = HashMap::new();
+        for (name, input) in &attempt.sources {
+            let versions = live.entry(name).or_default();
+            versions.extend(input.live.values());
+            versions.extend(input.dropped.iter().filter(|version| input.live.contains_key(&version.path)));
+        }
+        self.cache.retain(|name, version| live.get(name).is_some_and(|versions| versions.contains(version)));
+        self.gone.retain(|(name, version)| live.get(name).is_some_and(|versions| versions.contains(version)));
+    }
+}
+
+fn set_aside(source: &SourceName, version: &FileVersion, reason: String, since: Timestamp) -> Quarantined {
+    Quarantined { source: source.clone(), version: version.clone(), reason, since, attempts: 1 }
+}
+
+fn not_ready() -> Fault {
+    Fault::Internal("the engine was asked for documents before it was ready".into())
+}

@@ -1,0 +1,16 @@
+//! One pipeline, put together: opens its rooms from a configuration, and runs the core's driver over them.
+
+mod difference;
+mod executor;
+mod pipeline;
+mod progress;
+mod reading;
+mod spec;
+mod verify;
+mod view;
+
+pub use executor::Engine;
+pub use pipeline::{LookAhead, Pipeline, Reports};
+pub use progress::{Progress, Silent};
+pub use spec::{Ready, SpecError};
+pub use view::{LiveState, View, batch_report};

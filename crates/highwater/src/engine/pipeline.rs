@@ -1,0 +1,260 @@
+//! A pipeline opened: its stores, its log, its claim. `once`, `run` and `plan` are here.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_core::driver::{self, Driver, Look, Observer, Ports, Session, TickReport};
+use highwater_core::lease::FolderLock;
+use highwater_core::listing::SourceLister;
+use highwater_core::log::{BatchLog, Loaded, ObjectLog, WriterId, claim};
+use highwater_core::partition::Calendar;
+use highwater_core::plan::Plan;
+use highwater_core::policy::{self, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
+use highwater_core::ports::{Clock, Fault, Store as _};
+use highwater_core::{SourceName, Timestamp};
+use jiff::tz::TimeZone;
+
+use super::executor::Engine;
+use super::progress::Progress;
+use super::view::batch_report;
+use crate::config::{Config, Location, OnLag, Retain, SourceConfig, TableKind};
+use crate::nonce::nonce;
+use crate::report::BatchReport;
+use crate::store::Stores;
+use crate::transform::Resources;
+
+/// How often a reference source is looked at.
+const REFERENCE_EVERY: Duration = Duration::from_secs(60);
+
+/// A pipeline whose stores and log are open; nothing is claimed yet.
+pub struct Pipeline {
+    pub(super) config: Arc<Config>,
+    pub(super) stores: Arc<Stores>,
+    pub(super) log: ObjectLog,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// What `plan` shows.
+#[derive(Debug)]
+pub struct LookAhead {
+    /// The next batch.
+    pub plan: Plan,
+    /// The bound R by source: a late file anywhere in the window is seen within it.
+    pub revisit: BTreeMap<SourceName, Duration>,
+    /// Prefixes that a first tick lists, by source.
+    pub prefixes: BTreeMap<SourceName, usize>,
+}
+
+/// Is told of batches, in words that every surface shares.
+pub trait Reports: Send {
+    /// A tick ended; `changed` says whether it wrote a record.
+    fn tick(&mut self, report: &BatchReport, tick: &TickReport, changed: bool);
+    /// A tick failed and is tried again.
+    fn failed(&mut self, fault: &Fault);
+}
+
+impl Pipeline {
+    /// Opens stores and log.
+    pub fn open(config: Arc<Config>, clock: Arc<dyn Clock>) -> Result<Self, Fault> {
+        let stores = Arc::new(Stores::open(&config, clock.clone()).map_err(Fault::from)?);
+        let (store, root) = crate::store::open_state(&config).map_err(Fault::from)?;
+        let log = ObjectLog::new(store, root, clock.clone());
+        Ok(Self { config, stores, log, clock })
+    }
+
+    /// The configuration that it was opened by.
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// What the log says, without claiming anything.
+    pub async fn load(&self) -> Result<Loaded, Fault> {
+        self.log.load().await.map_err(Fault::from)
+    }
+
+    /// One batch over everything in the window. With `now` the clock is fixed, for replays.
+    pub async fn once(&self, now: Option<Timestamp>, progress: Arc<dyn Progress>) -> Result<BatchReport, Fault> {
+        let clock = self.fixed(now).await?;
+        let (session, _lock) = self.claim(&*clock).await?;
+        let mut engine = self.engine(progress, session.state.spec.as_ref())?;
+        let mut driver = self.driver(session, &mut engine).await?;
+        let ports = Ports { clock: &*clock, store: &*self.stores, log: &self.log };
+        let mut tick = driver.tick(ports, &mut engine, Look::Everything).await?;
+        while tick.behind {
+            tick = driver.tick(ports, &mut engine, Look::Everything).await?;
+        }
+        Ok(batch_report(&tick))
+    }
+
+    /// Batches for as long as `stop` does not resolve. A store out of reach is waited for.
+    pub async fn run(
+        &self,
+        reports: &mut dyn Reports,
+        progress: Arc<dyn Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), Fault> {
+        tokio::pin!(stop);
+        let mut engine: Option<Engine> = None;
+        let mut pause = self.config.pipeline.poll;
+        let _lock = self.lock(self.clock.now())?;
+        loop {
+            let session = async {
+                let session = self.claim_locked(&*self.clock).await?;
+                let mut ready = match engine.take() {
+                    Some(engine) => engine,
+                    None => self.engine(progress.clone(), session.state.spec.as_ref())?,
+                };
+                let driver = self.driver(session, &mut ready).await;
+                engine = Some(ready);
+                driver
+            };
+            let fault = match session.await {
+                Err(fault) => fault,
+                Ok(mut driver) => {
+                    let Some(engine) = engine.as_mut() else { continue };
+                    let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &self.log };
+                    let mut observer = Tell(reports);
+                    match driver::run(&mut driver, ports, engine, &mut observer, &mut stop).await {
+                        Ok(()) => return Ok(()),
+                        Err(fault) => fault,
+                    }
+                }
+            };
+            if !matches!(fault, Fault::Unavailable(_)) {
+                return Err(fault);
+            }
+            reports.failed(&fault);
+            pause = (pause * 2).min(Duration::from_secs(10));
+            tokio::select! {
+                () = self.clock.sleep(pause) => {}
+                () = &mut stop => return Ok(()),
+            }
+        }
+    }
+
+    /// What the next batch would be, and how late files are found. Claims and writes nothing.
+    pub async fn plan(&self, now: Option<Timestamp>) -> Result<LookAhead, Fault> {
+        let clock = self.fixed(now).await?;
+        let loaded = self.load().await?;
+        let now = clock.now();
+        let mut session = self.session(loaded, WriterId("plan".into()));
+        session.exclusive = true;
+        let policies = self.sources()?;
+        let mut revisit = BTreeMap::new();
+        for policy in &policies {
+            let lister = SourceLister::new(policy.clone(), self.config.pipeline.poll);
+            revisit.insert(policy.name.clone(), lister.revisit_bound(now));
+        }
+        let mut driver = Driver::resume(self.policy()?, policies, session, true);
+        let prefixes = driver.look(&*self.stores, now, true).await;
+        driver.require_complete()?;
+        Ok(LookAhead { plan: driver.plan(now)?, revisit, prefixes })
+    }
+
+    /// The clock of a batch: the machine's, or one that stands still where the user put it.
+    async fn fixed(&self, now: Option<Timestamp>) -> Result<Arc<dyn Clock>, Fault> {
+        let Some(now) = now else { return Ok(self.clock.clone()) };
+        if now > self.clock.now() {
+            return Err(Fault::Invalid(format!("--now {now} lies after the clock of this machine")));
+        }
+        if let Some(last) = self.load().await?.state.clock
+            && now < last
+        {
+            return Err(Fault::Invalid(format!("--now {now} lies before the clock of the last record, {last}")));
+        }
+        Ok(Arc::new(crate::clock::FixedClock(now)))
+    }
+
+    pub(super) fn engine(&self, progress: Arc<dyn Progress>, spec: Option<&serde_json::Value>) -> Result<Engine, Fault> {
+        let resources = Resources::from_config(&self.config).map_err(Fault::from)?;
+        Engine::new(self.config.clone(), self.stores.clone(), resources, progress, spec)
+    }
+
+    async fn driver(&self, session: Session, engine: &mut Engine) -> Result<Driver, Fault> {
+        Driver::start(self.policy()?, self.sources()?, session, engine).await
+    }
+
+    fn session(&self, loaded: Loaded, writer: WriterId) -> Session {
+        let damaged = !loaded.damaged.is_empty();
+        let exclusive = matches!(self.config.pipeline.state, Location::Folder(_));
+        Session { writer, epoch: loaded.state.epoch, exclusive, state: loaded.state, damaged }
+    }
+
+    async fn claim(&self, clock: &dyn Clock) -> Result<(Session, Option<FolderLock>), Fault> {
+        let lock = self.lock(self.clock.now())?;
+        Ok((self.claim_locked(clock).await?, lock))
+    }
+
+    async fn claim_locked(&self, clock: &dyn Clock) -> Result<Session, Fault> {
+        let writer = WriterId(nonce().into());
+        let loaded = claim(&self.log, clock.now(), writer.clone(), &holder(), env!("CARGO_PKG_VERSION")).await?;
+        Ok(self.session(loaded, writer))
+    }
+
+    /// On a local folder no two processes write at once.
+    fn lock(&self, now: Timestamp) -> Result<Option<FolderLock>, Fault> {
+        let Location::Folder(state) = &self.config.pipeline.state else { return Ok(None) };
+        let folder = state.join(&self.config.pipeline.name);
+        match FolderLock::acquire(&folder, &holder(), now) {
+            Err(error) => Err(Fault::Unavailable(format!("the state folder {} cannot be locked: {error}", folder.display()))),
+            Ok(Err(held)) => Err(Fault::Fenced(format!("the pipeline {} is {held}", self.config.pipeline.name))),
+            Ok(Ok(lock)) => Ok(Some(lock)),
+        }
+    }
+
+    pub(super) fn policy(&self) -> Result<PipelinePolicy, Fault> {
+        let pipeline = &self.config.pipeline;
+        let calendar = Calendar::new(pipeline.step, TimeZone::UTC).map_err(|error| Fault::Invalid(error.to_string()))?;
+        let on_lag = match pipeline.on_lag {
+            OnLag::SkipToLatest => policy::OnLag::SkipToLatest,
+            OnLag::CatchUp => policy::OnLag::CatchUp,
+            OnLag::Halt => policy::OnLag::Halt,
+        };
+        Ok(PipelinePolicy { poll: pipeline.poll, on_lag, calendar, settle: pipeline.settle })
+    }
+
+    pub(super) fn sources(&self) -> Result<Vec<SourcePolicy>, Fault> {
+        self.config.sources.values().map(source_policy).collect()
+    }
+}
+
+fn source_policy(source: &SourceConfig) -> Result<SourcePolicy, Fault> {
+    let time = match source.time().map_err(Fault::Invalid)? {
+        None => TimePolicy::Reference { every: REFERENCE_EVERY },
+        Some((layout, calendar)) => TimePolicy::Partitioned(Box::new(Partitioned {
+            calendar,
+            layout,
+            window: source.window,
+            settle: source.settle,
+            hold_after: source.hold_after,
+            max_skew: source.max_skew,
+            forever_since: match &source.kind {
+                TableKind::Upsert { retain: Retain::Forever { start }, .. } => Some(*start),
+                _ => None,
+            },
+        })),
+    };
+    Ok(SourcePolicy { name: source.name.clone(), time })
+}
+
+/// Who we are, for whoever finds the pipeline held.
+fn holder() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "this host" } else { host.trim() };
+    format!("host {host}, process {}", std::process::id())
+}
+
+/// Turns the driver's ticks into reports.
+struct Tell<'a>(&'a mut dyn Reports);
+
+impl Observer for Tell<'_> {
+    fn ticked(&mut self, tick: Result<&TickReport, &Fault>) {
+        match tick {
+            Ok(tick) => self.0.tick(&batch_report(tick), tick, tick.record.is_some()),
+            Err(fault) => self.0.failed(fault),
+        }
+    }
+}
+

@@ -1,0 +1,168 @@
+//! What a generation is built by: frozen table schemas, SQL and the documents' shape. Kept in the log, opaque to the core.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use highwater_core::SourceName;
+use highwater_core::ports::Fault;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, SourceConfig};
+use crate::format::{self, ColumnType, FileSchema};
+use crate::index::Shape;
+use crate::transform::{Compiled, SqlProblem, SqlSpec, TableSpec, compile};
+
+/// The rules by which a row becomes a document and its hash; a change of them rewrites every document.
+pub const SPEC_VERSION: u32 = 1;
+
+/// A generation's spec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// See [`SPEC_VERSION`].
+    pub version: u32,
+    /// The document SQL.
+    pub sql: String,
+    /// Columns of the files of each source, in order. Captured columns are not among them.
+    pub sources: BTreeMap<SourceName, Vec<(String, ColumnType)>>,
+    /// What the index holds.
+    pub shape: Shape,
+}
+
+/// A spec that is ready to compute documents.
+#[derive(Debug)]
+pub struct Ready {
+    /// What is written down.
+    pub spec: Spec,
+    /// Schemas of the files, by source.
+    pub file_schemas: BTreeMap<SourceName, SchemaRef>,
+    /// Schemas of the tables: the files' and the captured columns.
+    pub table_schemas: BTreeMap<SourceName, SchemaRef>,
+    /// The checked SQL.
+    pub compiled: Compiled,
+}
+
+/// Why a spec cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// A source with nothing to learn its columns from.
+    #[error("source {0} has no files to learn its columns from: state them in [source.{0}] as columns = {{ … }}, or add a file")]
+    NoColumns(SourceName),
+    /// The SQL does not fit the tables.
+    #[error("{}", problems(.0))]
+    Sql(Vec<SqlProblem>),
+}
+
+fn problems(problems: &[SqlProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl From<SpecError> for Fault {
+    fn from(error: SpecError) -> Self {
+        Fault::Invalid(error.to_string())
+    }
+}
+
+/// Freezes the schemas of a first batch: what the configuration declares, and what was learnt of the files.
+pub fn make(config: &Config, learnt: &BTreeMap<SourceName, FileSchema>) -> Result<Ready, SpecError> {
+    let mut columns = BTreeMap::new();
+    for (name, source) in &config.sources {
+        let learnt = learnt.get(name);
+        if learnt.is_none() && source.columns.is_empty() {
+            return Err(SpecError::NoColumns(name.clone()));
+        }
+        let schema = format::freeze(&source.columns, learnt);
+        columns.insert(name.clone(), format::schema_types(&schema));
+    }
+    ready(config, columns)
+}
+
+/// Takes up the frozen schemas of an existing generation. Columns that the configuration declares otherwise now win.
+pub fn resume(config: &Config, spec: &Spec, learnt: &BTreeMap<SourceName, FileSchema>) -> Result<Ready, SpecError> {
+    let mut columns = BTreeMap::new();
+    for (name, source) in &config.sources {
+        let mut frozen = match (spec.sources.get(name), learnt.get(name)) {
+            (Some(frozen), _) => frozen.clone(),
+            (None, None) if source.columns.is_empty() => return Err(SpecError::NoColumns(name.clone())),
+            (None, learnt) => format::schema_types(&format::freeze(&source.columns, learnt)),
+        };
+        for (column, kind) in &source.columns {
+            match frozen.iter_mut().find(|(name, _)| name == column) {
+                Some((_, known)) => known.clone_from(kind),
+                None => frozen.push((column.clone(), kind.clone())),
+            }
+        }
+        columns.insert(name.clone(), frozen);
+    }
+    ready(config, columns)
+}
+
+fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)>>) -> Result<Ready, SpecError> {
+    let mut file_schemas = BTreeMap::new();
+    let mut table_schemas = BTreeMap::new();
+    let mut tables = Vec::new();
+    for (name, source) in &config.sources {
+        let files = format::freeze(&columns[name], None);
+        let table = with_captures(&files, source);
+        tables.push(TableSpec { source: name.clone(), schema: table.clone(), kind: source.kind.clone() });
+        file_schemas.insert(name.clone(), files);
+        table_schemas.insert(name.clone(), table);
+    }
+    let sql = SqlSpec {
+        sql: config.document.sql.clone(),
+        id: config.document.id.clone(),
+        tables,
+        hints: config.document.fields.clone(),
+    };
+    let compiled = compile(&sql).map_err(SpecError::Sql)?;
+    let shape = Shape {
+        pipeline: config.pipeline.name.clone(),
+        id: config.document.id.clone(),
+        fields: compiled.fields().to_vec(),
+    };
+    let spec = Spec { version: SPEC_VERSION, sql: config.document.sql.clone(), sources: columns, shape };
+    Ok(Ready { spec, file_schemas, table_schemas, compiled })
+}
+
+/// Captured columns stand behind those of the files, as text.
+fn with_captures(files: &SchemaRef, source: &SourceConfig) -> SchemaRef {
+    let mut fields: Vec<Arc<Field>> = files.fields().iter().cloned().collect();
+    for capture in source.captures() {
+        fields.push(Arc::new(Field::new(capture, DataType::Utf8, true)));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+impl Spec {
+    /// Reads what the log keeps.
+    pub fn from_log(value: &serde_json::Value) -> Result<Self, Fault> {
+        serde_json::from_value(value.clone())
+            .map_err(|error| Fault::Internal(format!("the log's spec of the generation cannot be read: {error}")))
+    }
+
+    /// What the log is to keep.
+    pub fn to_log(&self) -> Result<serde_json::Value, Fault> {
+        serde_json::to_value(self).map_err(|error| Fault::Internal(format!("the spec cannot be written: {error}")))
+    }
+
+    /// What `now` changes of the documents' shape, in words; `None` if nothing.
+    pub fn shape_change(&self, now: &Shape) -> Option<String> {
+        let mut changes = Vec::new();
+        if self.shape.id != now.id {
+            changes.push(format!("the id was {:?} and is {:?}", self.shape.id, now.id));
+        }
+        for field in &now.fields {
+            match self.shape.fields.iter().find(|before| before.name == field.name) {
+                None => changes.push(format!("field {:?} is new", field.name)),
+                Some(before) if before != field => changes.push(format!("field {:?} has another type", field.name)),
+                Some(_) => {}
+            }
+        }
+        for before in &self.shape.fields {
+            if !now.fields.iter().any(|field| field.name == before.name) {
+                changes.push(format!("field {:?} is gone", before.name));
+            }
+        }
+        (!changes.is_empty()).then(|| changes.join(", "))
+    }
+}

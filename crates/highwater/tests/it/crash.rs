@@ -1,0 +1,179 @@
+//! `kill -9` at random moments against a lake that keeps growing, and during `once`: one batch converges.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::lake::{Lake, eventually, land, rows};
+
+const ROUNDS: usize = 20;
+const LIMIT: Duration = Duration::from_secs(60);
+
+const SECONDS: &str = r#"
+[pipeline]
+name = "live"
+state = "./state"
+step = "5s"
+window = "2m"
+settle = "1s"
+poll = "50ms"
+
+[source.items]
+location = "./lake"
+layout = "dt=%Y-%m-%d/hr=%H/min=%M/s=%S"
+format = "ndjson"
+kind = "upsert"
+key = "id"
+retain = "window"
+columns = { id = "string", v = "string" }
+
+[source.events]
+location = "./events"
+layout = "%Y%m%d/%H%M"
+format = "ndjson"
+kind = "append"
+step = "1m"
+columns = { id = "string", n = "int64" }
+
+[document]
+sql = "document.sql"
+id = "id"
+
+[index]
+kind = "tantivy"
+path = "./index"
+"#;
+
+const SQL: &str = "SELECT items.id, items.v, count(events.n) AS events, sum(events.n) AS total \
+                   FROM items LEFT JOIN events ON events.id = items.id GROUP BY items.id, items.v";
+
+/// Lands files until told to stop: new ones, replaced ones, late ones, and now and then takes one away.
+struct Feeder {
+    stop: Arc<AtomicBool>,
+    files: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Feeder {
+    fn start(lake: &Lake) -> Self {
+        let (stop, files) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (items, events) = (lake.path("lake"), lake.path("events"));
+        let (stopped, count) = (stop.clone(), files.clone());
+        let thread = std::thread::spawn(move || {
+            let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+            while !stopped.load(Ordering::Relaxed) {
+                let n = count.fetch_add(1, Ordering::Relaxed);
+                let now = jiff::Timestamp::now();
+                let at = now - jiff::SignedDuration::from_secs((dice.roll(4) * dice.roll(20)).cast_signed());
+                let id = format!("i{}", dice.roll(200));
+                let name = format!("f{}.ndjson", dice.roll(8));
+                let path = items.join(at.strftime("dt=%Y-%m-%d/hr=%H/min=%M/s=%S").to_string()).join(name);
+                match dice.roll(12) {
+                    0 if path.exists() => std::fs::remove_file(&path).unwrap(),
+                    _ => land(&path, rows(&[(&id, &n.to_string())]).as_bytes()),
+                }
+                let line = format!("{{\"id\":\"i{}\",\"n\":{n}}}\n", dice.roll(200));
+                land(
+                    &events.join(now.strftime("%Y%m%d/%H%M").to_string()).join(format!("e{n}.ndjson")),
+                    line.as_bytes(),
+                );
+                std::thread::sleep(Duration::from_millis(20 + dice.roll(60)));
+            }
+        });
+        Self { stop, files, thread: Some(thread) }
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+fn batches(log: &str) -> Vec<Value> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["mode"] == "full").collect()
+}
+
+#[test]
+fn twenty_kills_while_the_lake_grows() {
+    let lake = Lake::new(SECONDS, SQL);
+    std::fs::create_dir_all(lake.path("events")).unwrap();
+    let feeder = Feeder::start(&lake);
+    let mut dice = Dice(42);
+    eventually("files to land", LIMIT, || (feeder.files.load(Ordering::Relaxed) > 20).then_some(()));
+    for round in 0..ROUNDS {
+        let before = batches(&std::fs::read_to_string(lake.path("run.log")).unwrap_or_default()).len();
+        let run = lake.spawn(&["run", "--json"]);
+        eventually(&format!("a batch after restart {round}:\n{}", run.log()), LIMIT, || {
+            (batches(&run.log()).len() > before).then_some(())
+        });
+        lake.verify_equal();
+        // Any moment of a batch or between two may be hit: that is the point of the wait's randomness.
+        std::thread::sleep(Duration::from_millis(dice.roll(700)));
+        run.kill();
+    }
+    let run = lake.spawn(&["run", "--json"]);
+    drop(feeder);
+    let settled = batches(&run.log()).len();
+    eventually("a batch after the lake stopped growing", LIMIT, || (batches(&run.log()).len() > settled).then_some(()));
+    eventually("the index to hold what the store holds", LIMIT, || {
+        let output = lake.run(&["verify", "--relist", "--json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (report["equal"] == true).then_some(())
+    });
+    run.kill();
+}
+
+#[test]
+fn once_killed_at_random_and_run_again_changes_nothing() {
+    let lake = Lake::items();
+    let reference = Lake::items();
+    let mut dice = Dice(7);
+    for minute in 0..12 {
+        let file = format!("dt=2024-05-01/hr=10/min={minute:02}/a.ndjson");
+        let content: String = (0..500).map(|n| rows(&[(&format!("{}", (minute * 311 + n) % 4000), "x")])).collect();
+        lake.land(&file, &content);
+        reference.land(&file, &content);
+        let now = format!("2024-05-01T10:{:02}:30Z", minute + 1);
+        let run = lake.spawn(&["once", "--now", &now]);
+        std::thread::sleep(Duration::from_millis(dice.roll(400)));
+        run.kill();
+        lake.once(&now);
+        reference.once(&now);
+        assert_eq!(lake.dump(), reference.dump(), "after {now}");
+    }
+    lake.verify_equal();
+}
+
+#[test]
+fn sigterm_ends_run_cleanly_and_a_second_run_is_refused_meanwhile() {
+    let lake = Lake::new(SECONDS, SQL);
+    std::fs::create_dir_all(lake.path("events")).unwrap();
+    let feeder = Feeder::start(&lake);
+    let mut run = lake.spawn(&["run", "--json"]);
+    eventually("a first batch", LIMIT, || (!batches(&run.log()).is_empty()).then_some(()));
+    let second = lake.run(&["run"]);
+    assert_eq!(second.status.code(), Some(4), "{}", crate::lake::text(&second));
+    assert!(crate::lake::text(&second).contains("held by host"), "{}", crate::lake::text(&second));
+    run.signal("TERM");
+    assert_eq!(run.wait(LIMIT).code(), Some(0), "{}", run.log());
+    drop(feeder);
+    lake.verify_equal();
+}

@@ -1,0 +1,206 @@
+//! A pipeline of a test's own: a folder with a lake, a configuration and the real binary to run over it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Every file gets this modification time, so that nothing can depend on it.
+const MODIFIED: u64 = 1_700_000_000;
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_highwater");
+
+/// One minute partitions, a window of an hour, one append source `items` of NDJSON files.
+pub const ITEMS: &str = r#"
+[pipeline]
+name = "items"
+state = "./state"
+step = "1m"
+window = "1h"
+settle = "10s"
+poll = "50ms"
+
+[source.items]
+location = "./lake"
+layout = "dt=%Y-%m-%d/hr=%H/min=%M"
+format = "ndjson"
+kind = "append"
+columns = { id = "string", v = "string" }
+
+[document]
+sql = "document.sql"
+id = "id"
+
+[index]
+kind = "tantivy"
+path = "./index"
+"#;
+
+pub struct Lake {
+    dir: TempDir,
+    env: Vec<(String, String)>,
+}
+
+impl Lake {
+    pub fn new(toml: &str, sql: &str) -> Self {
+        let lake = Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() };
+        fs::create_dir_all(lake.path("lake")).unwrap();
+        fs::write(lake.path("highwater.toml"), toml).unwrap();
+        fs::write(lake.path("document.sql"), sql).unwrap();
+        lake
+    }
+
+    pub fn items() -> Self {
+        Self::new(ITEMS, "SELECT id, v FROM items")
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Lands a file below `lake/`, whole, with the one modification time.
+    pub fn land(&self, path: &str, content: impl AsRef<[u8]>) {
+        let target = self.path("lake").join(path);
+        land(&target, content.as_ref());
+    }
+
+    pub fn remove(&self, path: &str) {
+        fs::remove_file(self.path("lake").join(path)).unwrap();
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(BINARY);
+        command.current_dir(self.dir.path()).args(args);
+        command.env_remove("HIGHWATER_LOG").envs(self.env.iter().cloned());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs a command that must succeed, and reads its JSON.
+    pub fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?} ended with {}:\n{}", output.status, text(&output));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
+    }
+
+    pub fn once(&self, now: &str) -> Value {
+        self.json(&["once", "--json", "--now", now])
+    }
+
+    /// Documents by id.
+    pub fn documents(&self) -> BTreeMap<String, Value> {
+        let mut documents = BTreeMap::new();
+        for line in self.dump().lines() {
+            let document: Value = serde_json::from_str(line).unwrap();
+            documents.insert(document["id"].as_str().unwrap().to_owned(), document);
+        }
+        documents
+    }
+
+    pub fn dump(&self) -> String {
+        let output = self.run(&["dump"]);
+        assert!(output.status.success(), "dump ended with {}:\n{}", output.status, text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Ids of the documents, joined.
+    pub fn ids(&self) -> String {
+        self.documents().into_keys().collect::<Vec<_>>().join(" ")
+    }
+
+    pub fn verify_equal(&self) {
+        let report = self.json(&["verify", "--json"]);
+        assert_eq!(report["equal"], true, "{report}");
+    }
+
+    pub fn spawn(&self, args: &[&str]) -> Running {
+        let log = self.path("run.log");
+        let out = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        let err = out.try_clone().unwrap();
+        let child = self.command(args).stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
+        Running { child, log }
+    }
+}
+
+/// A process that is killed when the test ends, however it ends.
+pub struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// SIGKILL, at once.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    pub fn wait(&mut self, limit: Duration) -> std::process::ExitStatus {
+        let child = &mut self.child;
+        eventually("the process to end", limit, || child.try_wait().unwrap())
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a condition, and fails past the limit.
+pub fn eventually<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(begin.elapsed() < limit, "waited {limit:?} for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub fn land(target: &Path, content: &[u8]) {
+    let folder = target.parent().unwrap();
+    fs::create_dir_all(folder).unwrap();
+    let aside = folder.join(format!(".{}.aside", target.file_name().unwrap().to_string_lossy()));
+    fs::write(&aside, content).unwrap();
+    let file = fs::File::options().write(true).open(&aside).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(MODIFIED)).unwrap();
+    drop(file);
+    fs::rename(&aside, target).unwrap();
+}
+
+pub fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// NDJSON of `(id, v)` rows.
+pub fn rows(rows: &[(&str, &str)]) -> String {
+    rows.iter().map(|(id, v)| format!("{{\"id\":\"{id}\",\"v\":\"{v}\"}}\n")).collect()
+}

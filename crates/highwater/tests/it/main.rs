@@ -1,0 +1,8 @@
+//! The integration tests: the real binary, real files, real servers.
+
+mod changes;
+mod commands;
+mod crash;
+mod lake;
+mod s3;
+mod workload;
