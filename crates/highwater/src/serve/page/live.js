@@ -1,0 +1,39 @@
+// Swaps the parts of the page that changed, in place: no flicker, no lost scroll position, no lost search.
+"use strict";
+
+const from = document.body.dataset.live;
+const everyMs = Number(document.body.dataset.everyS) * 1000;
+const connection = document.getElementById("connection");
+
+function swap(fresh) {
+  for (const part of document.querySelectorAll("[data-live]")) {
+    if (part === document.body) continue;
+    const next = fresh.getElementById(part.id);
+    if (!next || next.isEqualNode(part) || part.contains(document.activeElement)) continue;
+    for (const details of part.querySelectorAll("details[id]")) {
+      const same = next.querySelector("#" + CSS.escape(details.id));
+      if (same) same.open = details.open;
+    }
+    part.replaceWith(document.importNode(next, true));
+  }
+}
+
+async function look() {
+  if (document.hidden) return;
+  try {
+    const answer = await fetch(from, { headers: { accept: "text/html" } });
+    swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    connection.textContent = "";
+  } catch {
+    if (!connection.textContent) {
+      connection.textContent = "No answer since " + new Date().toISOString().slice(11, 19) + ": the page shows what stood then.";
+    }
+  }
+}
+
+async function keepLooking() {
+  await look();
+  setTimeout(keepLooking, everyMs);
+}
+
+if (from && everyMs > 0) setTimeout(keepLooking, everyMs);
