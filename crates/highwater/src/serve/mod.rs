@@ -38,6 +38,9 @@ pub const MAX_LIMIT: usize = 1_000;
 pub const MAX_OFFSET: usize = 10_000;
 /// The longest query, bytes.
 pub const MAX_QUERY_BYTES: usize = 4_096;
+/// The most `(` in a query: parsers of query languages recurse into groups, and a stack that overflows takes the whole
+/// process down.
+pub const MAX_QUERY_GROUPS: usize = 64;
 
 /// One pipeline, as readers see it. Calls may come at any time and together; none changes anything.
 #[async_trait]

@@ -6,7 +6,9 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::api::{DEFAULT_BATCHES, DEFAULT_HITS};
-use super::{BatchesReport, ErrorReport, HealthReport, MAX_LIMIT, MAX_OFFSET, MAX_QUERY_BYTES, PipelinesReport};
+use super::{
+    BatchesReport, ErrorReport, HealthReport, MAX_LIMIT, MAX_OFFSET, MAX_QUERY_BYTES, MAX_QUERY_GROUPS, PipelinesReport,
+};
 use crate::report::{DocumentReport, SearchReport, StatusReport};
 
 pub(super) async fn show() -> Json<Value> {
@@ -40,7 +42,7 @@ fn paths(schemas: &mut SchemaGenerator) -> Value {
     let id = path_parameter("id", "The document's id, percent-encoded; it may contain slashes.");
     let q = json!({
         "name": "q", "in": "query",
-        "description": format!("In the index's own query language; empty or `*`: all. At most {MAX_QUERY_BYTES} bytes."),
+        "description": format!("In the index's own query language; empty or `*`: all. At most {MAX_QUERY_BYTES} bytes and {MAX_QUERY_GROUPS} `(`."),
         "schema": { "type": "string", "maxLength": MAX_QUERY_BYTES },
     });
     let hits = number("limit", "How many hits at most.", 1, MAX_LIMIT, DEFAULT_HITS);

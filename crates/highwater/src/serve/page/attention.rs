@@ -40,7 +40,10 @@ fn alarm(alarm: &Alarm, facts: &Facts) -> Markup {
                 span.quiet { " · since " (instant(alarm.since, facts.now)) " (" (ago(alarm.since, facts.now)) ")" }
             }
             p { (alarm.detail) }
-            p.todo { (todo(&alarm.kind)) }
+            p.todo {
+                (todo(&alarm.kind))
+                @if alarm.kind == "removals_withheld" { " " code { "highwater accept-removals" } }
+            }
         }
     }
 }
@@ -54,8 +57,7 @@ fn todo(kind: &str) -> &'static str {
              reachable and the credentials hold."
         }
         "removals_withheld" => {
-            "Many files vanished at once, so their rows stay. Bring the files back, or, if they were meant to go, run \
-             highwater accept-removals."
+            "Many files vanished at once, so their rows stay. Bring the files back, or, if they were meant to go, run"
         }
         "future_partition" => "See whether the writer's clock is right, and the source's time_zone.",
         "late_out_of_window" => {
@@ -84,7 +86,7 @@ fn quarantined(files: &[Quarantined], facts: &Facts) -> Markup {
                         @for file in files.iter().take(SHOWN) {
                             tr {
                                 th scope="row" { (file.source) ": " code { (file.version.path) } }
-                                td { (file.reason) }
+                                td.prose { (file.reason) }
                                 td.number { (instant(file.since, facts.now)) }
                                 td.number { (file.attempts) }
                             }
@@ -101,7 +103,7 @@ fn holes(holes: &[Hole], facts: &Facts) -> Markup {
     html! {
         details open id="holes" {
             summary { (counted(holes.len() as u64, "hole", "holes")) }
-            p.todo { "Time that is not, or not wholly, in the index. highwater holes lists it." }
+            p.todo { "Time that is not, or not wholly, in the index. All of it: " code { "highwater holes" } }
             div.scroll role="region" tabindex="0" aria-label="Holes" {
                 table {
                     thead { tr {
@@ -114,7 +116,7 @@ fn holes(holes: &[Hole], facts: &Facts) -> Markup {
                                 th scope="row" { (hole.source) }
                                 td { (instant(hole.from, facts.now)) }
                                 td { (instant(hole.to, facts.now)) }
-                                td {
+                                td.prose {
                                     (cause(hole.cause))
                                     @if let Some(path) = &hole.path { " " code { (path) } }
                                 }
@@ -154,7 +156,7 @@ fn rejected(rows: &[RejectedRow]) -> Markup {
                                     }
                                 }
                                 td.number { @if row.row > 0 { (row.row) } @else { "–" } }
-                                td { (row.reason) }
+                                td.prose { (row.reason) }
                             }
                         }
                     }

@@ -26,7 +26,7 @@ fn table(batches: &[BatchReport], facts: &Facts) -> Markup {
         div.scroll role="region" tabindex="0" aria-labelledby="batches-title" {
             table {
                 thead { tr {
-                    th.number scope="col" { "Batch" }
+                    th scope="col" { "Batch" }
                     th scope="col" { "Clock" }
                     th scope="col" { "Mode" }
                     th.number scope="col" { "Files" }
@@ -47,7 +47,7 @@ fn row(batch: &BatchReport, slowest: u64, facts: &Facts) -> Markup {
     let took = total_ms(batch);
     html! {
         tr {
-            th.number scope="row" { (batch.seq) }
+            th scope="row" { (batch.seq) }
             td { (instant(batch.clock, facts.now)) }
             td.quiet { (mode(batch.mode)) }
             td.number { (change(batch.files_read)) }

@@ -5,16 +5,20 @@ const from = document.body.dataset.live;
 const everyMs = Number(document.body.dataset.everyS) * 1000;
 const connection = document.getElementById("connection");
 
-function swap(fresh) {
+function swap(page) {
   for (const part of document.querySelectorAll("[data-live]")) {
     if (part === document.body) continue;
-    const next = fresh.getElementById(part.id);
-    if (!next || next.isEqualNode(part) || part.contains(document.activeElement)) continue;
+    const next = page.getElementById(part.id);
+    if (!next || part.contains(document.activeElement)) continue;
     for (const details of part.querySelectorAll("details[id]")) {
       const same = next.querySelector("#" + CSS.escape(details.id));
       if (same) same.open = details.open;
     }
-    part.replaceWith(document.importNode(next, true));
+    if (next.isEqualNode(part)) continue;
+    const fresh = document.importNode(next, true);
+    const offsets = Array.from(part.querySelectorAll(".scroll"), (table) => table.scrollLeft);
+    part.replaceWith(fresh);
+    fresh.querySelectorAll(".scroll").forEach((table, at) => { table.scrollLeft = offsets[at] || 0; });
   }
 }
 

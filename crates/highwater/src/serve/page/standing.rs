@@ -60,7 +60,7 @@ fn line(facts: &Facts) -> Markup {
     };
     html! {
         @if let Some(newest) = status.newest.values().max() {
-            "Fresh as of " strong { (instant(*newest, facts.now)) } " (" (ago(*newest, facts.now)) "), complete"
+            "Fresh as of " strong { (instant(*newest, facts.now)) } " UTC (" (ago(*newest, facts.now)) "), complete"
         } @else { "Complete" }
         " to watermark " strong { (instant(watermark, facts.now)) } ", "
         strong { (count(status.documents)) } @if status.documents == 1 { " document, " } @else { " documents, " }

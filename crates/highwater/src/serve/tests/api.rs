@@ -80,6 +80,7 @@ async fn status_and_batches_are_the_reports_themselves() {
 async fn what_is_not_understood_is_refused_by_name() {
     let served = Served::ads().await;
     let long = "x".repeat(4_097);
+    let deep = "(".repeat(65);
     let cases = [
         ("search?limit=0", "limit is \"0\""),
         ("search?limit=1001", "from 1 to 1000"),
@@ -91,6 +92,7 @@ async fn what_is_not_understood_is_refused_by_name() {
         ("search?limt=5", "unknown parameter \"limt\"; known here: q, limit, offset"),
         ("search?q=a&q=b", "\"q\" stands twice"),
         (&format!("search?q={long}"), "q is 4097 bytes long; at most 4096"),
+        (&format!("search?q={deep}"), "q has 65 \"(\"; at most 64 are taken"),
         ("batches?limit=1001", "from 1 to 1000"),
         ("batches?q=x", "unknown parameter \"q\""),
         ("status?x=1", "unknown parameter \"x\"; known here: none"),
@@ -101,7 +103,7 @@ async fn what_is_not_understood_is_refused_by_name() {
         assert_eq!(answer.refusal(), (400, "bad_parameter".to_owned()), "{path}");
         assert!(answer.json()["error"]["message"].as_str().unwrap().contains(part), "{path}: {}", answer.text);
     }
-    let most = "x".repeat(4_096);
+    let most = "(".repeat(64) + &"x".repeat(4_032);
     assert_eq!(served.get(&format!("/api/v1/pipelines/ads/search?q={most}&limit=1000&offset=10000")).await.status, 200);
 }
 
