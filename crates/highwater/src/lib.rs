@@ -7,6 +7,7 @@ pub mod format;
 pub mod index;
 pub mod nonce;
 pub mod report;
+pub mod serve;
 pub mod store;
 pub mod table;
 pub mod task;
