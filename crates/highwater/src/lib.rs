@@ -1,6 +1,7 @@
 //! highwater as a library: what the binary is made of. Each module is a room; data flows store -> format -> table ->
 //! transform -> index, and the core's driver is the only loop.
 
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod format;

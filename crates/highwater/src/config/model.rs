@@ -1,6 +1,6 @@
 //! The resolved configuration: every value set, every name checked. What the user typed stands in `raw`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
+use super::problem::Problem;
 use crate::format::{ColumnType, CsvOptions, FileFormat};
 
 /// A pipeline, ready to open.
@@ -28,6 +29,10 @@ pub struct Config {
     pub serve: Option<ServeConfig>,
     /// `[store."s3://bucket"]`, by that URL.
     pub stores: BTreeMap<String, StoreConfig>,
+    /// What works and may not be meant.
+    pub warnings: Vec<Problem>,
+    /// Every key that the file holds, as `section.key`; the others have their defaults.
+    pub given: BTreeSet<String>,
 }
 
 /// `[pipeline]`.
@@ -37,6 +42,10 @@ pub struct PipelineConfig {
     pub name: String,
     /// Where the log lives.
     pub state: Location,
+    /// A partition's length, where a source says nothing else.
+    pub step: SignedDuration,
+    /// How far behind the watermark a source is looked at, where it says nothing else.
+    pub window: SignedDuration,
     /// Pause between ticks.
     pub poll: Duration,
     /// What to do after a lag that the window does not cover.

@@ -1,0 +1,238 @@
+//! Reports as people read them. Pure: reports in, text out.
+
+use std::fmt::Write as _;
+
+use highwater_core::Timestamp;
+use highwater_core::holes::{Hole, HoleCause};
+use highwater_core::log::{Body, Record};
+use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow};
+use jiff::tz::TimeZone;
+
+use super::table::table;
+use crate::report::{AsOfReport, BatchReport, DocumentReport, SearchReport, StatusReport, VerifyReport};
+
+/// How many ids, rows or files a list names before it counts the rest.
+const NAMED: usize = 5;
+
+/// One line a batch for `run` and `once`, and a line for each thing that is wrong.
+pub fn batch(report: &BatchReport) -> String {
+    let clock = report.clock.strftime("%H:%M:%SZ");
+    let watermark = report.watermark.map_or("-".into(), |at| near(at, report.clock));
+    let mut line = format!("#{}  {clock}  W {watermark}", report.seq);
+    if report.mode == Mode::None && report.files_read + report.files_dropped == 0 {
+        line += "  no change";
+    } else {
+        _ = write!(line, "  {}  {} up  {} del", files(report), count(report.upserts), count(report.deletes));
+    }
+    _ = write!(line, "  {} docs", count(report.documents));
+    if let Some(freshness) = report.freshness_ms {
+        _ = write!(line, "  fresh p99 {}", seconds(freshness.p99 as f64 / 1000.0));
+    }
+    if let Some(total) = report.ms.get("total") {
+        _ = write!(line, "  {}", seconds(*total as f64 / 1000.0));
+    }
+    line.push('\n');
+    rejected(&mut line, report.rejected_rows, &report.rejected);
+    if report.duplicate_ids > 0 {
+        _ = writeln!(line, "  {} lost to another row with the same id", several(report.duplicate_ids, "row"));
+    }
+    troubles(&mut line, &report.quarantined, &report.holes, &report.alarms);
+    line
+}
+
+/// `status`.
+pub fn status(report: &StatusReport) -> String {
+    let mut rows = vec![("pipeline", report.pipeline.clone())];
+    rows.push(("batch", report.seq.map_or("none yet".into(), |seq| format!("#{seq}"))));
+    rows.push(("watermark", report.watermark.map_or("none yet".into(), instant)));
+    rows.push(("frontier", instant(report.frontier)));
+    if let Some(lag) = report.processing_lag_s {
+        rows.push(("behind", seconds(lag)));
+    }
+    if let Some(age) = report.data_age_s {
+        rows.push(("data age", seconds(age)));
+    }
+    if let Some(fresh) = report.freshness_s {
+        rows.push(("freshness", format!("p50 {}, p99 {}", seconds(fresh.p50), seconds(fresh.p99))));
+    }
+    rows.push(("documents", count(report.documents)));
+    rows.push(("generation", report.generation.clone()));
+    if let Some(writer) = &report.writer {
+        rows.push(("writer", format!("{} since {}", writer.holder, instant(writer.since))));
+    }
+    let mut text = String::new();
+    for (name, value) in rows {
+        _ = writeln!(text, "{name:<11} {value}");
+    }
+    for (source, files) in &report.files {
+        let newest =
+            report.newest.get(source).map_or("no data yet".into(), |at| format!("data until {}", instant(*at)));
+        _ = writeln!(text, "{:<11} {source}: {}, {newest}", "source", several(*files, "file"));
+    }
+    rejected(&mut text, report.rejected.len() as u64, &report.rejected);
+    troubles(&mut text, &report.quarantined, &report.holes, &report.alarms);
+    text
+}
+
+/// `log`: one line a record, in the order given.
+pub fn log(records: &[Record]) -> String {
+    let mut rows = Vec::new();
+    for record in records {
+        let (kind, watermark, what) = match &record.body {
+            Body::Claim { holder, version } => ("claim", None, format!("{holder}, version {version}")),
+            Body::Advance { watermark } => ("advance", Some(*watermark), String::new()),
+            Body::Batch(batch) => {
+                let receipt = &batch.receipt;
+                let mode = match receipt.mode {
+                    Mode::Full => "full",
+                    Mode::Incremental => "incremental",
+                    Mode::None => "none",
+                };
+                let mut what = format!(
+                    "{mode}: +{}, −{}; {} up, {} del, {} docs",
+                    several(receipt.files_read, "file"),
+                    count(receipt.files_dropped),
+                    count(receipt.upserts),
+                    count(receipt.deletes),
+                    count(receipt.documents)
+                );
+                let wrong = [
+                    (receipt.rejected_rows, "rejected row"),
+                    (receipt.quarantined.len() as u64, "quarantined file"),
+                    (batch.holes.len() as u64, "hole"),
+                    (batch.alarms.len() as u64, "alarm"),
+                ];
+                for (n, name) in wrong.iter().filter(|(n, _)| *n > 0) {
+                    _ = write!(what, ", {}", several(*n, name));
+                }
+                ("batch", Some(batch.watermark), what)
+            }
+        };
+        let watermark = watermark.map_or(String::new(), instant);
+        rows.push(vec![record.seq.to_string(), instant(record.clock), kind.into(), watermark, what]);
+    }
+    table(&["seq", "clock", "kind", "watermark", "what"], &["seq"], &rows)
+}
+
+/// `search`: the best hits, and how fresh they are.
+pub fn search(report: &SearchReport) -> String {
+    let mut text = String::new();
+    for hit in &report.hits {
+        _ = writeln!(text, "{:>8.3}  {}\n          {}", hit.score, hit.id, hit.document.get());
+    }
+    _ = writeln!(text, "{} of {} documents, {}", report.hits.len(), count(report.total), as_of(&report.as_of));
+    text
+}
+
+/// `get`: the document alone, so that it can be piped.
+pub fn document(report: &DocumentReport) -> String {
+    format!("{}\n", report.document.get())
+}
+
+/// `verify`.
+pub fn verify(report: &VerifyReport) -> String {
+    let documents = count(report.documents);
+    let mut text = match report.equal {
+        Some(true) => format!("equal: the index holds exactly the {documents} documents that the SQL yields\n"),
+        Some(false) => format!("different: the SQL yields {documents} documents, and the index is not these\n"),
+        None => "cannot be told: file versions that the last batch pinned are gone from the store\n".to_owned(),
+    };
+    for (what, ids) in [
+        ("missing in the index", &report.missing),
+        ("not yielded by the SQL", &report.extra),
+        ("different", &report.different),
+        ("gone", &report.gone),
+    ] {
+        if !ids.is_empty() {
+            let more = ids.len().saturating_sub(NAMED);
+            let rest = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+            let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
+            _ = writeln!(text, "  {what}: {}{rest}", named.join(", "));
+        }
+    }
+    text
+}
+
+/// How fresh an answer is, on one line.
+pub fn as_of(report: &AsOfReport) -> String {
+    format!("as of batch #{}, W {}", report.seq, instant(report.watermark))
+}
+
+fn rejected(text: &mut String, total: u64, rows: &[RejectedRow]) {
+    if total == 0 {
+        return;
+    }
+    _ = writeln!(text, "  rejected {}", several(total, "row"));
+    for row in rows.iter().take(NAMED) {
+        match &row.source {
+            Some(source) => _ = writeln!(text, "    {source}: {}:{}: {}", row.path, row.row, row.reason),
+            None => _ = writeln!(text, "    document: {}", row.reason),
+        }
+    }
+}
+
+fn troubles(text: &mut String, quarantined: &[Quarantined], holes: &[Hole], alarms: &[Alarm]) {
+    for file in quarantined {
+        _ = writeln!(text, "  quarantined {}: {}: {}", file.source, file.version.path, file.reason);
+    }
+    for hole in holes {
+        let cause = match hole.cause {
+            HoleCause::PassedOver => "passed over".to_owned(),
+            HoleCause::LateFile => format!("late file {}", hole.path.as_deref().unwrap_or("?")),
+        };
+        _ = writeln!(text, "  hole {}: {} to {}, {cause}", hole.source, instant(hole.from), instant(hole.to));
+    }
+    for alarm in alarms {
+        let source = alarm.source.as_ref().map_or(String::new(), |source| format!(" {source}"));
+        _ = writeln!(text, "  ALARM {}{source}: {} (since {})", alarm.kind, alarm.detail, instant(alarm.since));
+    }
+}
+
+fn files(report: &BatchReport) -> String {
+    match report.files_dropped {
+        0 => format!("+{}", several(report.files_read, "file")),
+        dropped => format!("+{} −{}", count(report.files_read), several(dropped, "file")),
+    }
+}
+
+fn instant(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// The time alone, where the day is the same.
+fn near(at: Timestamp, clock: Timestamp) -> String {
+    let day = |t: Timestamp| t.to_zoned(TimeZone::UTC).date();
+    let format = if day(at) == day(clock) { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+    at.strftime(format).to_string()
+}
+
+/// Seconds with the digits that matter; minutes and hours past two minutes.
+fn seconds(s: f64) -> String {
+    match s {
+        s if s < 1.0 => format!("{s:.2} s"),
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// So many of a thing.
+fn several(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// A number with thousands apart.
+fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! What the user typed: every key of the file with its place, of the right type, and nothing more. Knows nothing of
+//! defaults or of rules between keys.
+
+use std::ops::Range;
+
+use serde_spanned::Spanned;
+
+use super::section::{Reader, Scalar, Section, Text};
+
+pub struct Raw {
+    pub pipeline: RawPipeline,
+    pub sources: Vec<RawSource>,
+    pub document: RawDocument,
+    pub index: RawIndex,
+    pub serve: Option<Text>,
+    pub stores: Vec<RawStore>,
+}
+
+/// Keys that stand in `[pipeline]`, and in a source for itself.
+#[derive(Default)]
+pub struct RawTimes {
+    pub step: Option<Text>,
+    pub window: Option<Text>,
+    pub settle: Option<Text>,
+    pub time_zone: Option<Text>,
+    pub hold_after: Option<Text>,
+    pub max_skew: Option<Text>,
+    pub max_rejects: Option<Spanned<Scalar>>,
+}
+
+#[derive(Default)]
+pub struct RawPipeline {
+    pub name: Option<Text>,
+    pub state: Option<Text>,
+    pub poll: Option<Text>,
+    pub on_lag: Option<Text>,
+    pub lease: Option<Text>,
+    pub memory: Option<Spanned<Scalar>>,
+    pub times: RawTimes,
+}
+
+pub struct RawSource {
+    pub name: Text,
+    pub span: Range<usize>,
+    pub location: Option<Text>,
+    pub layout: Option<Text>,
+    pub format: Option<Text>,
+    pub kind: Option<Text>,
+    pub key: Option<Spanned<Vec<Text>>>,
+    pub version: Option<Text>,
+    pub deleted: Option<Text>,
+    pub retain: Option<Text>,
+    pub start: Option<Text>,
+    pub columns: Vec<(Text, Text)>,
+    pub csv: Option<RawCsv>,
+    pub times: RawTimes,
+}
+
+pub struct RawCsv {
+    pub span: Range<usize>,
+    pub header: Option<bool>,
+    pub delimiter: Option<Text>,
+    pub quote: Option<Text>,
+    pub escape: Option<Text>,
+    pub null: Option<Text>,
+}
+
+#[derive(Default)]
+pub struct RawDocument {
+    pub sql: Option<Text>,
+    pub id: Option<Text>,
+    pub fields: Vec<(Text, Text)>,
+}
+
+#[derive(Default)]
+pub struct RawIndex {
+    pub span: Range<usize>,
+    pub kind: Option<Text>,
+    pub path: Option<Text>,
+    pub absent: Option<Text>,
+}
+
+pub struct RawStore {
+    pub url: Text,
+    pub endpoint: Option<Text>,
+    pub region: Option<Text>,
+    pub allow_http: Option<bool>,
+    pub virtual_hosted_style: Option<bool>,
+}
+
+impl Raw {
+    /// Reads the whole file; what it cannot use stands in the reader's findings.
+    pub fn read(reader: &mut Reader<'_>, mut file: Section<'_>) -> Self {
+        let pipeline = needed(reader, &mut file, "pipeline").map(|section| read_pipeline(reader, section));
+        let sources = read_sources(reader, &mut file);
+        let document = needed(reader, &mut file, "document").map(|section| read_document(reader, section));
+        let index = needed(reader, &mut file, "index").map(|section| read_index(reader, section));
+        let serve = file.section(reader, "serve").and_then(|mut section| {
+            let listen = section.need(reader, "listen", "listen = \"127.0.0.1:8642\"");
+            section.finish(reader);
+            listen
+        });
+        let stores = read_stores(reader, &mut file);
+        file.finish(reader);
+        Self {
+            pipeline: pipeline.unwrap_or_default(),
+            sources,
+            document: document.unwrap_or_default(),
+            index: index.unwrap_or_default(),
+            serve,
+            stores,
+        }
+    }
+}
+
+fn needed<'t>(reader: &mut Reader<'_>, file: &mut Section<'t>, key: &'static str) -> Option<Section<'t>> {
+    if !file.has(key) {
+        let fix = match key {
+            "pipeline" => "add it, with name, state, step and window",
+            "document" => "add it, with sql and id",
+            _ => "add it, with kind = \"tantivy\" and path",
+        };
+        reader.found.problem(0..0, format!("[{key}] is missing"), fix);
+    }
+    file.section(reader, key)
+}
+
+fn read_pipeline(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawPipeline {
+    let raw = RawPipeline {
+        name: section.need(reader, "name", "name = \"ads\""),
+        state: section.need(reader, "state", "state = \"./state\""),
+        times: RawTimes {
+            step: section.need(reader, "step", "step = \"5m\""),
+            window: section.need(reader, "window", "window = \"5h\""),
+            ..read_times(reader, &mut section)
+        },
+        poll: section.text(reader, "poll", "poll = \"1s\""),
+        on_lag: section.text(reader, "on_lag", "on_lag = \"skip_to_latest\""),
+        lease: section.text(reader, "lease", "lease = \"10s\""),
+        memory: section.scalar(reader, "memory", "memory = \"2GiB\""),
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_times(reader: &mut Reader<'_>, section: &mut Section<'_>) -> RawTimes {
+    RawTimes {
+        step: None,
+        window: None,
+        settle: section.text(reader, "settle", "settle = \"1m\""),
+        time_zone: section.text(reader, "time_zone", "time_zone = \"UTC\""),
+        hold_after: section.text(reader, "hold_after", "hold_after = \"2h\", or \"never\""),
+        max_skew: section.text(reader, "max_skew", "max_skew = \"5m\""),
+        max_rejects: section.scalar(reader, "max_rejects", "max_rejects = 100"),
+    }
+}
+
+fn read_sources(reader: &mut Reader<'_>, file: &mut Section<'_>) -> Vec<RawSource> {
+    let mut sources = Vec::new();
+    let section = file.section(reader, "source");
+    let found_none = !file.has("source");
+    if let Some(mut section) = section {
+        for (name, source) in section.sections(reader) {
+            sources.push(read_source(reader, name, source));
+        }
+        if sources.is_empty() {
+            reader.found.problem(section.span.clone(), "no source is given", "add a [source.NAME]");
+        }
+    } else if found_none {
+        reader.found.problem(0..0, "no source is given", "add a [source.NAME]");
+    }
+    sources
+}
+
+fn read_source(reader: &mut Reader<'_>, name: Text, mut section: Section<'_>) -> RawSource {
+    let raw = RawSource {
+        name,
+        span: section.span.clone(),
+        location: section.need(reader, "location", "location = \"s3://bucket/prefix\", or a folder"),
+        layout: section.text(reader, "layout", "layout = \"dt=%Y-%m-%d/hr=%H/mi=%M\""),
+        format: section.need(reader, "format", "format = \"parquet\" (parquet, ndjson, csv or avro)"),
+        kind: section.need(reader, "kind", "kind = \"append\" (append, upsert or reference)"),
+        key: section.texts(reader, "key", "key = \"id\", or a list of columns"),
+        version: section.text(reader, "version", "version = \"updated_at\""),
+        deleted: section.text(reader, "deleted", "deleted = \"deleted\""),
+        retain: section.text(reader, "retain", "retain = \"window\""),
+        start: section.time(reader, "start", "start = \"2026-05-01T00:00:00Z\""),
+        columns: match section.section(reader, "columns") {
+            Some(mut columns) => columns.entries(reader, "a type, as in \"string\" or \"list<int64>\""),
+            None => Vec::new(),
+        },
+        csv: section.section(reader, "csv").map(|csv| read_csv(reader, csv)),
+        times: RawTimes {
+            step: section.text(reader, "step", "step = \"5m\""),
+            window: section.text(reader, "window", "window = \"5h\""),
+            ..read_times(reader, &mut section)
+        },
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_csv(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawCsv {
+    let raw = RawCsv {
+        span: section.span.clone(),
+        header: section.flag(reader, "header"),
+        delimiter: section.text(reader, "delimiter", "delimiter = \",\""),
+        quote: section.text(reader, "quote", "quote = '\"'"),
+        escape: section.text(reader, "escape", "escape = '\\'"),
+        null: section.text(reader, "null", "null = \"NULL\""),
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_document(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawDocument {
+    let raw = RawDocument {
+        sql: section.need(reader, "sql", "sql = \"document.sql\""),
+        id: section.need(reader, "id", "id = \"id\""),
+        fields: match section.section(reader, "fields") {
+            Some(mut fields) => fields.entries(reader, "\"text\", \"keyword\" or \"stored\""),
+            None => Vec::new(),
+        },
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_index(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawIndex {
+    let raw = RawIndex {
+        span: section.span.clone(),
+        kind: section.need(reader, "kind", "kind = \"tantivy\""),
+        path: section.text(reader, "path", "path = \"./index\""),
+        absent: section.text(reader, "absent", "absent = \"delete\""),
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_stores(reader: &mut Reader<'_>, file: &mut Section<'_>) -> Vec<RawStore> {
+    let mut stores = Vec::new();
+    let Some(mut section) = file.section(reader, "store") else { return stores };
+    for (url, mut store) in section.sections(reader) {
+        stores.push(RawStore {
+            url,
+            endpoint: store.text(reader, "endpoint", "endpoint = \"https://s3.example.com\""),
+            region: store.text(reader, "region", "region = \"eu-central-1\""),
+            allow_http: store.flag(reader, "allow_http"),
+            virtual_hosted_style: store.flag(reader, "virtual_hosted_style"),
+        });
+        store.finish(reader);
+    }
+    stores
+}

@@ -1,0 +1,222 @@
+//! The sections besides the sources: pipeline, document, index, serve, store.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_spanned::Spanned;
+
+use super::times::{Times, length};
+use super::{choose, filled};
+use crate::config::duration::format_duration;
+use crate::config::location::{folder, parse_location};
+use crate::config::machine;
+use crate::config::model::{
+    Absent, DocumentConfig, FieldHint, IndexConfig, IndexKind, Location, OnLag, PipelineConfig, ServeConfig,
+    StoreConfig,
+};
+use crate::config::problem::{Complaint, Findings};
+use crate::config::raw::{RawDocument, RawIndex, RawPipeline, RawStore};
+use crate::config::section::{Reader, Scalar, Text};
+use crate::config::size::{format_size, parse_size};
+use crate::config::substitute::substitute;
+
+const POLL: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(10);
+const LEAST_MEMORY: u64 = 1 << 20;
+
+pub fn pipeline(raw: &RawPipeline, times: &Times, base: &Path, found: &mut Findings) -> Option<PipelineConfig> {
+    let name = raw.name.as_ref().and_then(|name| {
+        let text = name.get_ref();
+        let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        if !plain || text.starts_with('.') {
+            let message = format!("`name`: \"{text}\" cannot name a folder of the state everywhere");
+            found.problem(name.span(), message, "use letters, digits, `.`, `_` and `-`, and no `.` in front");
+            return None;
+        }
+        Some(text.clone())
+    });
+    let state = raw.state.as_ref().and_then(|text| {
+        let parsed = parse_location(text.get_ref(), base);
+        found.keep(text.span(), "state", parsed)
+    });
+    let lags = [("skip_to_latest", OnLag::SkipToLatest), ("catch_up", OnLag::CatchUp), ("halt", OnLag::Halt)];
+    let on_lag = match &raw.on_lag {
+        Some(word) => choose("on_lag", word, &lags, found),
+        None => Some(OnLag::SkipToLatest),
+    };
+    let poll = pause("poll", raw.poll.as_ref(), POLL, Duration::from_millis(10), found);
+    let lease = pause("lease", raw.lease.as_ref(), LEASE, Duration::from_secs(1), found);
+    let memory_bytes = memory(raw.memory.as_ref(), found);
+    Some(PipelineConfig {
+        name: name?,
+        state: state?,
+        step: *times.step.as_ref()?.get_ref(),
+        window: *times.window.as_ref()?.get_ref(),
+        poll: poll?,
+        on_lag: on_lag?,
+        lease: lease?,
+        memory_bytes: memory_bytes?,
+    })
+}
+
+fn pause(key: &str, text: Option<&Text>, default: Duration, least: Duration, found: &mut Findings) -> Option<Duration> {
+    let Some(text) = text else { return Some(default) };
+    let pause = length(key, Some(text), found)?.into_inner().unsigned_abs();
+    if pause < least {
+        let message = format!("`{key}` of \"{}\" is too short", text.get_ref());
+        found.problem(
+            text.span(),
+            message,
+            format!("write \"{}\" or more", format_duration(SignedDuration::from_millis(least.as_millis() as i64))),
+        );
+        return None;
+    }
+    Some(pause)
+}
+
+fn memory(value: Option<&Spanned<Scalar>>, found: &mut Findings) -> Option<u64> {
+    let machine = machine::memory_bytes();
+    let Some(value) = value else { return Some((machine / 2).max(LEAST_MEMORY)) };
+    let parsed = match value.get_ref() {
+        Scalar::Text(text) => parse_size(text),
+        Scalar::Integer(bytes) => parse_size(&bytes.to_string()),
+    };
+    let least = parsed.and_then(|bytes| match bytes {
+        bytes if bytes < LEAST_MEMORY => {
+            Err(Complaint::new(format!("{bytes} bytes are too few to work with"), "write \"64MiB\" or more"))
+        }
+        bytes => Ok(bytes),
+    });
+    let bytes = found.keep(value.span(), "memory", least)?;
+    if bytes > machine {
+        let message = format!("`memory` is more than the {} that this machine gives", format_size(machine));
+        found.warn(value.span(), message, "take it out for half of the machine's");
+    }
+    Some(bytes)
+}
+
+pub fn document(raw: &RawDocument, base: &Path, found: &mut Findings) -> Option<DocumentConfig> {
+    let sql = raw.sql.as_ref().and_then(|text| {
+        let name = filled("sql", Some(text), found)?;
+        let path = folder(&name, base);
+        match std::fs::read_to_string(&path) {
+            Ok(sql) if sql.trim().is_empty() => {
+                let fix = "write one SELECT into it; each of its rows is a document";
+                found.problem(text.span(), format!("`sql`: the file {name} is empty"), fix);
+                None
+            }
+            Ok(sql) => Some((path, sql)),
+            Err(error) => {
+                let fix = "name a file that holds the SQL, relative to this file's folder";
+                found.problem(text.span(), format!("`sql`: cannot read {name}: {error}"), fix);
+                None
+            }
+        }
+    });
+    let id = filled("id", raw.id.as_ref(), found);
+    let hints = [("text", FieldHint::Text), ("keyword", FieldHint::Keyword), ("stored", FieldHint::Stored)];
+    let mut fields = BTreeMap::new();
+    for (name, hint) in &raw.fields {
+        if let Some(hint) = choose(name.get_ref(), hint, &hints, found) {
+            fields.insert(name.get_ref().clone(), hint);
+        }
+    }
+    let (sql_file, sql) = sql?;
+    Some(DocumentConfig { sql, sql_file, id: id?, fields })
+}
+
+pub fn index(raw: &RawIndex, base: &Path, found: &mut Findings) -> Option<IndexConfig> {
+    let known = raw.kind.as_ref().and_then(|kind| {
+        if let later @ ("solr" | "opensearch") = kind.get_ref().as_str() {
+            found.problem(kind.span(), format!("`kind` = \"{later}\" comes in a later version"), "write \"tantivy\"");
+            return None;
+        }
+        choose("kind", kind, &[("tantivy", ())], found)
+    });
+    let absents = [("delete", Absent::Delete), ("keep", Absent::Keep)];
+    let absent = match &raw.absent {
+        Some(word) => choose("absent", word, &absents, found),
+        None => Some(Absent::Delete),
+    };
+    if known.is_some() && raw.path.is_none() {
+        let fix = "write path = \"./index\"";
+        found.problem(raw.span.clone(), "`path` is missing in [index], where a tantivy index lives", fix);
+    }
+    let path = raw.path.as_ref().and_then(|text| {
+        let parsed = match parse_location(text.get_ref(), base) {
+            Ok(Location::Folder(path)) => Ok(path),
+            Ok(Location::S3 { .. }) => Err(Complaint::new("a tantivy index lives in a folder", "write a folder")),
+            Err(complaint) => Err(Complaint { fix: "write a folder".into(), ..complaint }),
+        };
+        found.keep(text.span(), "path", parsed)
+    });
+    known?;
+    Some(IndexConfig { kind: IndexKind::Tantivy { path: path? }, absent: absent? })
+}
+
+pub fn serve(listen: &Text, found: &mut Findings) -> Option<ServeConfig> {
+    let parsed = listen.get_ref().parse::<SocketAddr>().map_err(|_| {
+        let message = format!("\"{}\" is not an address and a port", listen.get_ref());
+        Complaint::new(message, "write numbers, as in \"127.0.0.1:8642\" or \"[::1]:8642\"")
+    });
+    let address = found.keep(listen.span(), "listen", parsed)?;
+    if !address.ip().is_loopback() {
+        let message = format!("`listen` = \"{address}\" is open to other machines; anyone who reaches it can search");
+        found.warn(listen.span(), message, "write \"127.0.0.1:PORT\", or put a proxy with authentication before it");
+    }
+    Some(ServeConfig { listen: address })
+}
+
+/// `used`: every location of the pipeline, if all are known.
+pub fn stores(raw: &[RawStore], used: Option<&[&Location]>, reader: &mut Reader<'_>) -> BTreeMap<String, StoreConfig> {
+    let http_allowed = (reader.env)("AWS_ALLOW_HTTP").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let mut stores = BTreeMap::new();
+    for store in raw {
+        let named = substitute(store.url.get_ref(), reader.env);
+        let Some(named) = reader.found.keep(store.url.span(), "store", named) else { continue };
+        let bucket = match parse_location(&named, Path::new("/")) {
+            Ok(Location::S3 { bucket, prefix }) if prefix.is_empty() => bucket,
+            _ => {
+                let fix = "write [store.\"s3://bucket\"], without a prefix";
+                reader.found.problem(store.url.span(), format!("\"{named}\" is not the URL of a bucket"), fix);
+                continue;
+            }
+        };
+        if let Some(endpoint) = &store.endpoint {
+            check_endpoint(endpoint, http_allowed || store.allow_http == Some(true), &mut reader.found);
+        }
+        let idle = used
+            .is_some_and(|used| !used.iter().any(|at| matches!(at, Location::S3 { bucket: b, .. } if *b == bucket)));
+        if idle {
+            let message = format!("no source and no state is in s3://{bucket}, so that this section does nothing");
+            reader.found.warn(store.url.span(), message, "take it out, or mend the bucket's name");
+        }
+        let settings = StoreConfig {
+            endpoint: store.endpoint.as_ref().map(|text| text.get_ref().trim_end_matches('/').to_owned()),
+            region: filled("region", store.region.as_ref(), &mut reader.found),
+            allow_http: store.allow_http,
+            virtual_hosted_style: store.virtual_hosted_style,
+        };
+        stores.insert(format!("s3://{bucket}"), settings);
+    }
+    stores
+}
+
+fn check_endpoint(endpoint: &Text, http_allowed: bool, found: &mut Findings) {
+    let url = url::Url::parse(endpoint.get_ref()).ok().filter(|url| url.has_host());
+    match url.as_ref().map(url::Url::scheme) {
+        Some("https") => {}
+        Some("http") if http_allowed => {}
+        Some("http") => {
+            let message = "`endpoint` is plain HTTP, which is not allowed unless it is asked for";
+            found.problem(endpoint.span(), message, "write https://, or allow_http = true");
+        }
+        _ => {
+            let message = format!("`endpoint`: \"{}\" is not a URL", endpoint.get_ref());
+            found.problem(endpoint.span(), message, "write the service's base URL, as in \"https://s3.example.com\"");
+        }
+    }
+}
