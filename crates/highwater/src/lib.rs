@@ -4,6 +4,8 @@
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod demo;
+pub mod engine;
 pub mod format;
 pub mod index;
 pub mod nonce;

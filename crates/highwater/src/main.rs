@@ -8,9 +8,9 @@ use highwater::cli::exit::{CliError, Exit};
 use highwater::cli::output::Output;
 use highwater::cli::{commands, logging};
 use highwater::clock::SystemClock;
-use highwater::config::{Config, ConfigReport, load};
+use highwater::config::{Config, ConfigReport, check_layout, load};
+use highwater::task::block_on;
 use highwater_core::ports::Clock;
-use jiff::SignedDuration;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,27 +31,24 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, CliError> {
     logging::start(env("HIGHWATER_LOG").as_deref())?;
     match &cli.command {
         Command::Init(args) => commands::init(args, &cli.config, SystemClock.now(), output),
-        Command::Check(format) => commands::check(config(&cli), format.json, &commands::look_at_folders, output),
+        Command::Check(format) => block_on(commands::check(config(&cli), format.json, output))?,
+        Command::Plan(args) => block_on(commands::plan(config(&cli)?, args, output))?,
+        Command::Run(format) => block_on(commands::run(config(&cli)?, *format, output))?,
+        Command::Once(args) => block_on(commands::once(config(&cli)?, args, output))?,
+        Command::Status(format) => block_on(commands::status(config(&cli)?, *format, output))?,
+        Command::Log(args) => block_on(commands::log(config(&cli)?, args, output))?,
+        Command::Search(args) => block_on(commands::search(config(&cli)?, args, output))?,
+        Command::Get(args) => block_on(commands::get(config(&cli)?, args, output))?,
+        Command::Dump => block_on(commands::dump(config(&cli)?, output))?,
+        Command::Verify(args) => block_on(commands::verify(config(&cli)?, args, output))?,
+        Command::Serve(args) => block_on(commands::serve(config(&cli)?, args, output))?,
+        Command::Demo(args) => block_on(commands::demo(args, output))?,
         Command::Completions { shell } => commands::completions(*shell, output),
-        other => Err(CliError::Usage(format!("this build has no `{}`", other.name()))),
     }
 }
 
 fn config(cli: &Cli) -> Result<Config, ConfigReport> {
-    load(&cli.config, &env, &layout_captures)
-}
-
-/// The columns that a layout captures.
-fn layout_captures(layout: &str, _step: SignedDuration) -> Result<Vec<String>, String> {
-    let mut captures = Vec::new();
-    let mut rest = layout;
-    while let Some((_, after)) = rest.split_once('{') {
-        let (name, after) =
-            after.split_once('}').ok_or("layout has a brace without its partner; a capture is {name}")?;
-        captures.push(name.to_owned());
-        rest = after;
-    }
-    Ok(captures)
+    load(&cli.config, &env, &check_layout)
 }
 
 fn env(name: &str) -> Option<String> {

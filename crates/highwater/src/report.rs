@@ -166,6 +166,22 @@ pub struct DocumentReport {
     pub document: Box<serde_json::value::RawValue>,
 }
 
+/// What was found, as a report.
+pub fn found(found: Found) -> Result<SearchReport, Fault> {
+    let mut hits = Vec::with_capacity(found.hits.len());
+    for hit in found.hits {
+        let document = raw(hit.document.json)?;
+        hits.push(HitReport { id: hit.document.id.into(), score: hit.score, document });
+    }
+    Ok(SearchReport { as_of: found.as_of.into(), total: found.total, hits })
+}
+
+/// A document, as a report.
+pub fn document(stored: StoredDocument, as_of: AsOf) -> Result<DocumentReport, Fault> {
+    let document = raw(stored.json)?;
+    Ok(DocumentReport { as_of: as_of.into(), id: stored.id.into(), seq: stored.sequence, document })
+}
+
 /// `verify --json`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyReport {

@@ -23,3 +23,13 @@ where
 {
     tokio::task::spawn_blocking(work).await.map_err(|error| Fault::Internal(format!("a worker thread died: {error}")))
 }
+
+/// Runs a command's work to its end on a runtime of its own, with a worker for each core.
+pub fn block_on<F: Future>(work: F) -> Result<F::Output, Fault> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Fault::Internal(format!("no runtime could be started: {error}")))?;
+    let output = runtime.block_on(work);
+    // Whatever still runs (a listing that hangs, a merge) must not keep the process.
+    runtime.shutdown_background();
+    Ok(output)
+}

@@ -182,7 +182,7 @@ fn holds_whole_partitions(unit: Unit, calendar: &Calendar, shortest: Duration) -
     let step = calendar.step().unsigned_abs();
     let length = seconds(unit);
     // Days hold whole steps by the calendar's rule.
-    unit >= Unit::Day || (length % step.as_secs() == 0 && Duration::from_secs(length) >= shortest)
+    unit >= Unit::Day || (length.is_multiple_of(step.as_secs()) && Duration::from_secs(length) >= shortest)
 }
 
 fn seconds(unit: Unit) -> u64 {

@@ -174,8 +174,8 @@ impl Calendar {
     }
 
     fn end(&self, clock: &LocalClock, at: i64) -> i64 {
-        let shown = self.round_down(at + clock.offset(at)) + self.step;
-        let mut mark = shown.max(self.round_up(clock.highest_before_falls(at).unwrap_or(shown)));
+        // Passed for good, a mark above what the clock shows at `at` is passed after it.
+        let mut mark = self.round_down(at + clock.offset(at)) + self.step;
         loop {
             let begin = clock.first_at(mark);
             match clock.falls_below(mark, begin) {
@@ -249,11 +249,6 @@ impl LocalClock {
     fn falls_below(&self, mark: i64, since: i64) -> Option<Fall> {
         let falls = self.changes().find(|(at, _, after)| *at > since && at + after < mark);
         falls.map(|(at, before, after)| Fall { showed: at + before, shows: at + after })
-    }
-
-    /// The highest time that the clock was about to show when a change at or before `at` came.
-    fn highest_before_falls(&self, at: i64) -> Option<i64> {
-        self.changes().filter(|(change, ..)| *change <= at).map(|(change, before, _)| change + before).max()
     }
 
     /// Instant, offset before, offset after.

@@ -6,10 +6,9 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::{SignedDuration, Unit};
 use thiserror::Error;
 
-use super::folder::{Field, Folder, Found, Piece};
+use super::folder::{Field, Folder, Found};
+use super::template::{is_file_name, parse_folder};
 
-const FILE_EXTENSIONS: [&str; 11] =
-    [".parquet", ".json", ".ndjson", ".jsonl", ".csv", ".tsv", ".avro", ".gz", ".zst", ".bz2", ".xz"];
 const SUPPORTED: &str = "%Y %m %d %j %H %M %S, %F for %Y-%m-%d, %-m %-d %-j %-H %-M %-S for numbers without leading zeros, and %% for a percent sign";
 
 /// A template that cannot name partitions, with the way out.
@@ -22,8 +21,16 @@ pub enum LayoutError {
     NoTime(String),
     /// A finer part of a time without the coarser one that it needs.
     #[error("layout has the {has} (%{}) but no {needs}; add %{} in the folder that names the {needs}", .has_letter, .needs_letter)]
-    #[allow(missing_docs)]
-    Gap { has: &'static str, has_letter: char, needs: &'static str, needs_letter: char },
+    Gap {
+        /// The finer part.
+        has: &'static str,
+        /// Its letter behind `%`.
+        has_letter: char,
+        /// The coarser part.
+        needs: &'static str,
+        /// Its letter behind `%`.
+        needs_letter: char,
+    },
     /// A part of a time stands twice.
     #[error("layout has the {0} twice; keep one and make the other a capture such as {{name}}")]
     Twice(&'static str),
@@ -37,8 +44,14 @@ pub enum LayoutError {
     #[error(
         "in layout folder \"{folder}\" it cannot be told where {left} ends and {right} begins; put text between them"
     )]
-    #[allow(missing_docs)]
-    Adjacent { folder: String, left: String, right: String },
+    Adjacent {
+        /// The folder, as written.
+        folder: String,
+        /// The first piece.
+        left: String,
+        /// The second.
+        right: String,
+    },
     /// The time, or the end of the template, is a file's name.
     #[error(
         "layout folder \"{0}\" is a file's name; a layout names folders only, so that a partition can be listed without reading every name: drop it, files at any depth below are found"
@@ -69,8 +82,16 @@ pub enum LayoutError {
     Hidden(String),
     /// The step is finer than paths can tell.
     #[error("step {step:#} is shorter than the {unit}, the finest time in layout \"{layout}\"; {fix}")]
-    #[allow(missing_docs)]
-    Step { step: SignedDuration, unit: &'static str, layout: String, fix: String },
+    Step {
+        /// As configured.
+        step: SignedDuration,
+        /// The finest part of a time in the layout.
+        unit: &'static str,
+        /// The template.
+        layout: String,
+        /// The way out.
+        fix: &'static str,
+    },
 }
 
 /// Why a path does not tell its partition. The caller counts it and names the path.
@@ -81,12 +102,20 @@ pub enum Misplaced {
     Shallow(String),
     /// A folder that is not like the template's.
     #[error("folder \"{name}\" is not like \"{folder}\"")]
-    #[allow(missing_docs)]
-    Folder { name: String, folder: String },
+    Folder {
+        /// As found.
+        name: String,
+        /// As in the template.
+        folder: String,
+    },
     /// A folder whose numbers have, or lack, leading zeros.
     #[error("folder \"{name}\" is like \"{folder}\" but for leading zeros; the layout takes %H for 07 and %-H for 7")]
-    #[allow(missing_docs)]
-    Padding { name: String, folder: String },
+    Padding {
+        /// As found.
+        name: String,
+        /// As in the template.
+        folder: String,
+    },
     /// No such time.
     #[error("there is no time {0}")]
     Impossible(String),
@@ -162,7 +191,7 @@ impl Layout {
         if step.as_secs() >= seconds {
             return Ok(());
         }
-        Err(LayoutError::Step { step, unit, layout: self.template.clone(), fix: fix.into() })
+        Err(LayoutError::Step { step, unit, layout: self.template.clone(), fix })
     }
 
     /// Reads the path of a file, at any depth below its partition's folder: its key below the location, as listed.
@@ -253,112 +282,6 @@ fn check_fields(fields: &[Field], template: &str) -> Result<Unit, LayoutError> {
             needs_letter: needs.letter(),
         }),
     }
-}
-
-fn parse_folder(text: &str, captures: &mut Vec<String>) -> Result<Folder, LayoutError> {
-    if text.contains('*') {
-        return Err(LayoutError::Wildcard(text.into()));
-    }
-    if text.starts_with(['_', '.']) {
-        return Err(LayoutError::Hidden(text.into()));
-    }
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        rest = &rest[letter.len_utf8()..];
-        match letter {
-            '%' => rest = parse_percent(rest, &mut pieces)?,
-            '{' => {
-                let (name, after) = rest.split_once('}').ok_or_else(|| LayoutError::Brace(text.into()))?;
-                if !is_identifier(name) {
-                    return Err(LayoutError::Brace(text.into()));
-                }
-                if captures.iter().any(|capture| capture == name) {
-                    return Err(LayoutError::DuplicateCapture(name.into()));
-                }
-                pieces.push(Piece::Capture(captures.len()));
-                captures.push(name.into());
-                rest = after;
-            }
-            '}' => return Err(LayoutError::Brace(text.into())),
-            letter => push_text(&mut pieces, letter),
-        }
-    }
-    check_borders(text, &pieces, captures)?;
-    Ok(Folder { text: text.into(), pieces })
-}
-
-/// Reads what stands behind a `%`; returns the rest.
-fn parse_percent<'t>(rest: &'t str, pieces: &mut Vec<Piece>) -> Result<&'t str, LayoutError> {
-    let mut letters = rest.chars();
-    match letters.next() {
-        Some('%') => push_text(pieces, '%'),
-        Some('F') => {
-            for (field, border) in [(Field::Year, Some('-')), (Field::Month, Some('-')), (Field::Day, None)] {
-                pieces.push(Piece::Time { field, padded: true });
-                border.into_iter().for_each(|border| push_text(pieces, border));
-            }
-        }
-        Some('-') => {
-            let letter = letters.next();
-            let field = letter.and_then(Field::from_letter).filter(|field| *field != Field::Year);
-            let field = field.ok_or_else(|| LayoutError::Unsupported(["-".into(), name_of(letter)].concat()))?;
-            pieces.push(Piece::Time { field, padded: false });
-        }
-        letter => {
-            let field = letter.and_then(Field::from_letter);
-            let field = field.ok_or_else(|| LayoutError::Unsupported(name_of(letter)))?;
-            pieces.push(Piece::Time { field, padded: true });
-        }
-    }
-    Ok(letters.as_str())
-}
-
-fn name_of(letter: Option<char>) -> String {
-    letter.map(String::from).unwrap_or_default()
-}
-
-fn push_text(pieces: &mut Vec<Piece>, letter: char) {
-    match pieces.last_mut() {
-        Some(Piece::Text(text)) => text.push(letter),
-        _ => pieces.push(Piece::Text(letter.into())),
-    }
-}
-
-fn is_identifier(name: &str) -> bool {
-    let mut letters = name.chars();
-    letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-}
-
-/// Refuses neighbours whose border cannot be found in a name.
-fn check_borders(folder: &str, pieces: &[Piece], captures: &[String]) -> Result<(), LayoutError> {
-    let vague = |piece: &Piece| matches!(piece, Piece::Capture(_) | Piece::Time { padded: false, .. });
-    let digit = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_digit());
-    let name = |piece: &Piece| match piece {
-        Piece::Text(text) => format!("\"{text}\""),
-        Piece::Time { field, padded } => format!("%{}{}", if *padded { "" } else { "-" }, field.letter()),
-        Piece::Capture(number) => format!("{{{}}}", captures[*number]),
-    };
-    for pair in pieces.windows(2) {
-        let [left, right] = pair else { continue };
-        let blurred = match (left, right) {
-            (Piece::Time { padded: false, .. }, Piece::Text(text)) => digit(text.chars().next()),
-            (Piece::Time { padded: false, .. }, _) => true,
-            (_, Piece::Time { padded: false, .. }) => vague(left),
-            (left, right) => vague(left) && vague(right),
-        };
-        if blurred {
-            return Err(LayoutError::Adjacent { folder: folder.into(), left: name(left), right: name(right) });
-        }
-    }
-    Ok(())
-}
-
-fn is_file_name(folder: &Folder) -> bool {
-    let Some(Piece::Text(text)) = folder.pieces.last() else { return false };
-    let text = text.to_ascii_lowercase();
-    FILE_EXTENSIONS.iter().any(|extension| text.ends_with(extension))
 }
 
 fn civil(fields: &[Option<i16>; 7]) -> Result<DateTime, Misplaced> {

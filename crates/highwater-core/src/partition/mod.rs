@@ -3,6 +3,7 @@
 mod calendar;
 mod folder;
 mod layout;
+mod template;
 
 pub use calendar::{Calendar, CalendarError, Partition};
 pub(crate) use layout::finest;

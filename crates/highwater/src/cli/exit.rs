@@ -36,9 +36,9 @@ impl From<Exit> for ExitCode {
 /// Why a command did not do what it was asked.
 #[derive(Debug, Error)]
 pub enum CliError {
-    /// The configuration has problems.
-    #[error("{0}")]
-    Config(Box<ConfigReport>),
+    /// The configuration has problems, by file.
+    #[error("{}", lines(.0))]
+    Config(Vec<ConfigReport>),
     /// What was typed cannot be done.
     #[error("{0}")]
     Usage(String),
@@ -61,7 +61,7 @@ impl CliError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config(_) | Self::Usage(_) | Self::Fault(Fault::Invalid(_)) => Exit::Usage,
-            Self::Halted(_) => Exit::Halted,
+            Self::Halted(_) | Self::Fault(Fault::Halted(_)) => Exit::Halted,
             Self::Fault(Fault::Fenced(_)) => Exit::Held,
             Self::Fault(Fault::Unavailable(_)) => Exit::Unreachable,
             Self::Fault(Fault::Internal(_)) | Self::Failure(_) => Exit::Failure,
@@ -70,9 +70,13 @@ impl CliError {
     }
 }
 
+fn lines(reports: &[ConfigReport]) -> String {
+    reports.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 impl From<ConfigReport> for CliError {
     fn from(report: ConfigReport) -> Self {
-        Self::Config(Box::new(report))
+        Self::Config(vec![report])
     }
 }
 

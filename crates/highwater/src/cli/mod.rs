@@ -5,5 +5,6 @@ pub mod commands;
 pub mod exit;
 pub mod logging;
 pub mod output;
+pub mod progress;
 pub mod table;
 pub mod text;

@@ -3,14 +3,15 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use miette::Severity;
 use serde::Serialize;
 
 use super::exit::{CliError, Exit};
+use super::progress::Bar;
 use crate::config::{Config, fancy, plain};
+use crate::engine::Progress;
 
 /// Where the output goes, and what is at its other end.
 pub struct Output {
@@ -54,11 +55,6 @@ impl Output {
         self.write(&line)
     }
 
-    /// Prints bytes as they are, ended by a line break: a document of `dump`.
-    pub fn bytes(&self, line: &[u8]) -> Result<(), CliError> {
-        self.write(line)
-    }
-
     /// Tells something that is no result. Nothing depends on its arriving.
     pub fn note(&self, text: impl Display) {
         let mut notes = self.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -77,14 +73,21 @@ impl Output {
         self.note(text);
     }
 
-    /// A progress bar of so many steps; drawn on a terminal only.
-    pub fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
-        let target = if self.terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(steps), target).with_message(what);
-        match ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len}") {
-            Ok(style) => bar.with_style(style),
-            Err(_) => bar,
+    /// The progress of a batch; drawn on a terminal only.
+    pub fn batch_progress(&self) -> Arc<dyn Progress> {
+        Arc::new(Bar::new(self.terminal))
+    }
+
+    /// Prints lines as they are: documents of `dump`.
+    pub fn lines<'l>(&self, lines: impl Iterator<Item = &'l [u8]>) -> Result<(), CliError> {
+        let mut block = Vec::new();
+        for line in lines {
+            block.extend_from_slice(line);
+            block.push(b'\n');
         }
+        let mut results = self.results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        results.write_all(&block)?;
+        Ok(results.flush()?)
     }
 
     /// Ends a command: tells its error, and gives the process's exit code.
@@ -95,8 +98,12 @@ impl Output {
         };
         match &error {
             CliError::Closed => {}
-            CliError::Config(report) if self.terminal => self.note(report.fancy(self.colour)),
-            CliError::Config(report) => self.note(report),
+            CliError::Config(reports) if self.terminal => {
+                for report in reports {
+                    self.note(report.fancy(self.colour));
+                }
+            }
+            CliError::Config(_) => self.note(&error),
             other if self.colour => self.note(format_args!("\u{1b}[1;31merror:\u{1b}[0m {other}")),
             other => self.note(format_args!("error: {other}")),
         }
@@ -113,8 +120,6 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::config::ConfigReport;
 

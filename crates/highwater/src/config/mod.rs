@@ -15,6 +15,7 @@ mod size;
 mod substitute;
 mod suggest;
 mod template;
+mod time;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ pub use resolve::LayoutCheck;
 pub use size::{format_size, parse_size};
 pub use substitute::Env;
 pub use suggest::nearest;
+pub use time::check_layout;
 pub use template::{EXAMPLE_SOURCE, Template, example_lake, template};
 
 use self::problem::Findings;

@@ -74,6 +74,43 @@ impl ConfigReport {
     }
 }
 
+impl Problem {
+    /// A problem at the value of a key of a configuration's text, or at the nearest section around it that is there.
+    pub fn at_key(text: &str, key: &[String], message: impl Into<String>, fix: impl Into<String>) -> Self {
+        let span = toml::de::DeTable::parse(text).ok().and_then(|table| span_of(table.get_ref(), key));
+        let (message, fix) = (message.into(), fix.into());
+        match span {
+            Some(span) => place(text, span, message, fix),
+            None => Self { line: 0, column: 0, message, fix, span: 0..0 },
+        }
+    }
+
+    /// A problem at a line and column of a text, both from 1.
+    pub fn at(place: Option<(usize, usize)>, text: &str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        let (line, column) = place.unwrap_or_default();
+        let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        let start = (before + column.saturating_sub(1)).min(text.len());
+        Self { line, column, message: message.into(), fix: fix.into(), span: start..start }
+    }
+}
+
+fn span_of(table: &toml::de::DeTable<'_>, key: &[String]) -> Option<Range<usize>> {
+    let (first, rest) = key.split_first()?;
+    let (name, value) = table.iter().find(|(name, _)| name.get_ref().as_ref() == first.as_str())?;
+    if rest.is_empty() {
+        return Some(name.span());
+    }
+    let below = value.get_ref().as_table().and_then(|below| span_of(below, rest));
+    Some(below.unwrap_or(name.span()))
+}
+
+fn place(text: &str, span: Range<usize>, message: String, fix: String) -> Problem {
+    let before = text.get(..span.start).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let line = before.matches('\n').count() + 1;
+    Problem { line, column: before[line_start..].chars().count() + 1, message, fix, span }
+}
+
 /// One line a problem: `file:line:column: message; fix: …`.
 pub fn plain(file: &Path, problems: &[Problem], prefix: &str) -> String {
     let mut lines = String::new();
@@ -169,9 +206,6 @@ impl Findings {
     }
 
     fn place(&self, span: Range<usize>, message: String, fix: String) -> Problem {
-        let before = self.text.get(..span.start).unwrap_or(&self.text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let line = before.matches('\n').count() + 1;
-        Problem { line, column: before[line_start..].chars().count() + 1, message, fix, span }
+        place(&self.text, span, message, fix)
     }
 }

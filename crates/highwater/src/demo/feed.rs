@@ -88,6 +88,16 @@ impl Feed {
         Ok(self.files)
     }
 
+    /// Lands the files of the time before `now`, one a source for every five seconds.
+    pub fn past(&mut self, now: Timestamp, length: SignedDuration) -> Result<u64, FeedError> {
+        let mut at = now - length;
+        while at < now {
+            self.second(at)?;
+            at += SignedDuration::from_secs(5);
+        }
+        Ok(self.files)
+    }
+
     fn ads(&mut self, now: Timestamp) -> Result<Vec<u8>, FeedError> {
         let ids: Vec<u64> = (0..ADS_A_SECOND).map(|_| self.roll(ADS)).collect();
         let mut columns: Vec<(&str, ArrayRef)> = Vec::new();

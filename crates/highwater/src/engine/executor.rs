@@ -351,10 +351,9 @@ impl Executor for Engine {
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
         let as_of = match &self.sink {
             Some(sink) => sink.as_of()?,
-            None => match index::open_searcher(&self.config.index) {
-                Ok(searcher) => searcher.as_of()?.map(|(as_of, _)| as_of),
-                Err(index::OpenError::Missing(_)) => None,
-                Err(error) => return Err(error.into()),
+            None => match index::open_searcher(&self.config.index)? {
+                Some(searcher) => searcher.as_of()?.map(|(as_of, _)| as_of),
+                None => None,
             },
         };
         Ok(as_of.map(|as_of| as_of.stamp))

@@ -1,6 +1,7 @@
 //! One pipeline, put together: opens its rooms from a configuration, and runs the core's driver over them.
 
 mod difference;
+mod examine;
 mod executor;
 mod pipeline;
 mod progress;
@@ -9,8 +10,9 @@ mod spec;
 mod verify;
 mod view;
 
+pub use examine::{Examined, Found, Place};
 pub use executor::Engine;
 pub use pipeline::{LookAhead, Pipeline, Reports};
 pub use progress::{Progress, Silent};
 pub use spec::{Ready, SpecError};
-pub use view::{LiveState, View, batch_report};
+pub use view::{LiveState, View, batch_report, percentiles};

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_core::driver::{self, Driver, Look, Observer, Ports, Session, TickReport};
-use highwater_core::lease::FolderLock;
+use highwater_core::lease::{FolderLock, Holder};
 use highwater_core::listing::SourceLister;
-use highwater_core::log::{BatchLog, Loaded, ObjectLog, WriterId, claim};
+use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, Writer, WriterId, claim};
 use highwater_core::partition::Calendar;
 use highwater_core::plan::Plan;
 use highwater_core::policy::{self, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
 use highwater_core::ports::{Clock, Fault, Store as _};
 use highwater_core::{SourceName, Timestamp};
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
 use super::executor::Engine;
@@ -49,6 +50,8 @@ pub struct LookAhead {
 
 /// Is told of batches, in words that every surface shares.
 pub trait Reports: Send {
+    /// A session began: the pipeline is ours.
+    fn begin(&mut self, claimed: &Claimed);
     /// A tick ended; `changed` says whether it wrote a record.
     fn tick(&mut self, report: &BatchReport, tick: &TickReport, changed: bool);
     /// A tick failed and is tried again.
@@ -77,10 +80,11 @@ impl Pipeline {
     /// One batch over everything in the window. With `now` the clock is fixed, for replays.
     pub async fn once(&self, now: Option<Timestamp>, progress: Arc<dyn Progress>) -> Result<BatchReport, Fault> {
         let clock = self.fixed(now).await?;
-        let (session, _lock) = self.claim(&*clock).await?;
-        let mut engine = self.engine(progress, session.state.spec.as_ref())?;
+        let (session, lock) = self.claim(&*clock).await?;
+        let log = self.log_under(lock);
+        let mut engine = self.engine(progress, session.claimed.state.spec.as_ref())?;
         let mut driver = self.driver(session, &mut engine).await?;
-        let ports = Ports { clock: &*clock, store: &*self.stores, log: &self.log };
+        let ports = Ports { clock: &*clock, store: &*self.stores, log: &log };
         let mut tick = driver.tick(ports, &mut engine, Look::Everything).await?;
         while tick.behind {
             tick = driver.tick(ports, &mut engine, Look::Everything).await?;
@@ -98,13 +102,15 @@ impl Pipeline {
         tokio::pin!(stop);
         let mut engine: Option<Engine> = None;
         let mut pause = self.config.pipeline.poll;
-        let _lock = self.lock(self.clock.now())?;
+        let lock = self.lock()?;
+        let log = self.log_under(lock.clone());
         loop {
             let session = async {
-                let session = self.claim_locked(&*self.clock).await?;
+                let session = self.claim_under(&log, &*self.clock, lock.is_some()).await?;
+                reports.begin(&session.claimed);
                 let mut ready = match engine.take() {
                     Some(engine) => engine,
-                    None => self.engine(progress.clone(), session.state.spec.as_ref())?,
+                    None => self.engine(progress.clone(), session.claimed.state.spec.as_ref())?,
                 };
                 let driver = self.driver(session, &mut ready).await;
                 engine = Some(ready);
@@ -114,7 +120,7 @@ impl Pipeline {
                 Err(fault) => fault,
                 Ok(mut driver) => {
                     let Some(engine) = engine.as_mut() else { continue };
-                    let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &self.log };
+                    let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &log };
                     let mut observer = Tell(reports);
                     match driver::run(&mut driver, ports, engine, &mut observer, &mut stop).await {
                         Ok(()) => return Ok(()),
@@ -139,15 +145,13 @@ impl Pipeline {
         let clock = self.fixed(now).await?;
         let loaded = self.load().await?;
         let now = clock.now();
-        let mut session = self.session(loaded, WriterId("plan".into()));
-        session.exclusive = true;
         let policies = self.sources()?;
         let mut revisit = BTreeMap::new();
         for policy in &policies {
             let lister = SourceLister::new(policy.clone(), self.config.pipeline.poll);
             revisit.insert(policy.name.clone(), lister.revisit_bound(now));
         }
-        let mut driver = Driver::resume(self.policy()?, policies, session, true);
+        let mut driver = Driver::resume(self.policy()?, policies, looking(loaded.state), true);
         let prefixes = driver.look(&*self.stores, now, true).await;
         driver.require_complete()?;
         Ok(LookAhead { plan: driver.plan(now)?, revisit, prefixes })
@@ -176,32 +180,61 @@ impl Pipeline {
         Driver::start(self.policy()?, self.sources()?, session, engine).await
     }
 
-    fn session(&self, loaded: Loaded, writer: WriterId) -> Session {
-        let damaged = !loaded.damaged.is_empty();
-        let exclusive = matches!(self.config.pipeline.state, Location::Folder(_));
-        Session { writer, epoch: loaded.state.epoch, exclusive, state: loaded.state, damaged }
+    async fn claim(&self, clock: &dyn Clock) -> Result<(Session, Option<Arc<FolderLock>>), Fault> {
+        let lock = self.lock()?;
+        Ok((self.claim_under(&self.log_under(lock.clone()), clock, lock.is_some()).await?, lock))
     }
 
-    async fn claim(&self, clock: &dyn Clock) -> Result<(Session, Option<FolderLock>), Fault> {
-        let lock = self.lock(self.clock.now())?;
-        Ok((self.claim_locked(clock).await?, lock))
+    async fn claim_under(&self, log: &ObjectLog, clock: &dyn Clock, exclusive: bool) -> Result<Session, Fault> {
+        let holder = self.holder();
+        let writer = Writer {
+            id: WriterId(nonce().into()),
+            holder: format!("host {}, process {}", holder.host, holder.pid),
+            version: env!("CARGO_PKG_VERSION").into(),
+        };
+        let claimed = claim(log, clock.now(), &writer).await?;
+        for damaged in &claimed.damaged {
+            tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
+        }
+        self.stores.remember(&claimed.state);
+        Ok(Session { claimed, exclusive })
     }
 
-    async fn claim_locked(&self, clock: &dyn Clock) -> Result<Session, Fault> {
-        let writer = WriterId(nonce().into());
-        let loaded = claim(&self.log, clock.now(), writer.clone(), &holder(), env!("CARGO_PKG_VERSION")).await?;
-        Ok(self.session(loaded, writer))
+    /// The log, which saves a listing a record while a lock holds.
+    fn log_under(&self, lock: Option<Arc<FolderLock>>) -> ObjectLog {
+        match lock {
+            Some(lock) => self.log.clone().leased(lock),
+            None => self.log.clone(),
+        }
     }
 
     /// On a local folder no two processes write at once.
-    fn lock(&self, now: Timestamp) -> Result<Option<FolderLock>, Fault> {
+    fn lock(&self) -> Result<Option<Arc<FolderLock>>, Fault> {
         let Location::Folder(state) = &self.config.pipeline.state else { return Ok(None) };
         let folder = state.join(&self.config.pipeline.name);
-        match FolderLock::acquire(&folder, &holder(), now) {
-            Err(error) => Err(Fault::Unavailable(format!("the state folder {} cannot be locked: {error}", folder.display()))),
+        match FolderLock::acquire(&folder, &self.holder()) {
+            Err(error) => Err(Fault::Unavailable(format!("the state folder cannot be locked: {error}"))),
             Ok(Err(held)) => Err(Fault::Fenced(format!("the pipeline {} is {held}", self.config.pipeline.name))),
-            Ok(Ok(lock)) => Ok(Some(lock)),
+            Ok(Ok(lock)) => Ok(Some(Arc::new(lock))),
         }
+    }
+
+    fn holder(&self) -> Holder {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = if host.trim().is_empty() { "unknown" } else { host.trim() };
+        Holder { host: host.to_owned(), pid: std::process::id(), since: self.clock.now() }
+    }
+
+    /// Where the watermark would stand at `now` if nothing were behind.
+    pub(super) fn frontier(&self, now: Timestamp) -> Result<Timestamp, Fault> {
+        let mut least: Option<Timestamp> = None;
+        for source in self.sources()? {
+            let Some(time) = source.partitioned() else { continue };
+            let here = time.calendar.frontier(now, time.settle);
+            least = Some(least.map_or(here, |least| least.min(here)));
+        }
+        let policy = self.policy()?;
+        Ok(least.unwrap_or_else(|| policy.calendar.frontier(now, policy.settle)))
     }
 
     pub(super) fn policy(&self) -> Result<PipelinePolicy, Fault> {
@@ -212,7 +245,7 @@ impl Pipeline {
             OnLag::CatchUp => policy::OnLag::CatchUp,
             OnLag::Halt => policy::OnLag::Halt,
         };
-        Ok(PipelinePolicy { poll: pipeline.poll, on_lag, calendar, settle: pipeline.settle })
+        Ok(PipelinePolicy { poll: pipeline.poll, on_lag, calendar, settle: SignedDuration::ZERO })
     }
 
     pub(super) fn sources(&self) -> Result<Vec<SourcePolicy>, Fault> {
@@ -239,11 +272,11 @@ fn source_policy(source: &SourceConfig) -> Result<SourcePolicy, Fault> {
     Ok(SourcePolicy { name: source.name.clone(), time })
 }
 
-/// Who we are, for whoever finds the pipeline held.
-fn holder() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = if host.trim().is_empty() { "this host" } else { host.trim() };
-    format!("host {host}, process {}", std::process::id())
+/// A session that only looks: it claims nothing, and its driver must not execute.
+pub(super) fn looking(state: PipelineState) -> Session {
+    let (writer, epoch) = (WriterId("".into()), state.epoch);
+    let claimed = Claimed { writer, epoch, state, damaged: Vec::new(), recent: Vec::new() };
+    Session { claimed, exclusive: true }
 }
 
 /// Turns the driver's ticks into reports.

@@ -172,10 +172,10 @@ impl Reader {
 impl SourceReader {
     fn decode(&self, files: &SchemaRef, table: &SchemaRef, version: FileVersion, content: &Content) -> Read {
         let request = DecodeRequest {
-            path: &version.path,
+            path: version.path.to_string(),
             spec: self.config.spec(),
             schema: files.clone(),
-            required: &self.required,
+            required: self.required.clone(),
             max_rejects: self.config.max_rejects,
         };
         let decoded = match format::decode(&request, content) {
@@ -194,8 +194,9 @@ impl SourceReader {
             }
         }
         let mut rejected = Vec::with_capacity(decoded.rejected.len());
-        for (row, reason) in decoded.rejected {
-            rejected.push(RejectedRow { source: Some(self.config.name.clone()), path: version.path.clone(), row, reason });
+        for format::Rejected { row, reason } in decoded.rejected {
+            let source = Some(self.config.name.clone());
+            rejected.push(RejectedRow { source, path: version.path.clone(), row, reason });
         }
         let part = Part::new(version, partition, batches, decoded.row_numbers);
         Read::Part(Arc::new(part), rejected, decoded.rejected_count)

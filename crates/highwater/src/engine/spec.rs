@@ -8,7 +8,7 @@ use highwater_core::SourceName;
 use highwater_core::ports::Fault;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, SourceConfig};
+use crate::config::{Config, SourceConfig, TableKind};
 use crate::format::{self, ColumnType, FileSchema};
 use crate::index::Shape;
 use crate::transform::{Compiled, SqlProblem, SqlSpec, TableSpec, compile};
@@ -48,6 +48,18 @@ pub enum SpecError {
     /// A source with nothing to learn its columns from.
     #[error("source {0} has no files to learn its columns from: state them in [source.{0}] as columns = {{ … }}, or add a file")]
     NoColumns(SourceName),
+    /// A key, version or deleted column that the files do not have.
+    #[error("source {source}: its {role} column {column:?} is not among the columns of its files ({known})")]
+    MissingColumn {
+        /// The source.
+        source: SourceName,
+        /// `key`, `version` or `deleted`.
+        role: &'static str,
+        /// What the configuration names.
+        column: String,
+        /// What there is.
+        known: String,
+    },
     /// The SQL does not fit the tables.
     #[error("{}", problems(.0))]
     Sql(Vec<SqlProblem>),
@@ -104,6 +116,7 @@ fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)
     for (name, source) in &config.sources {
         let files = format::freeze(&columns[name], None);
         let table = with_captures(&files, source);
+        require_columns(name, &source.kind, &table)?;
         tables.push(TableSpec { source: name.clone(), schema: table.clone(), kind: source.kind.clone() });
         file_schemas.insert(name.clone(), files);
         table_schemas.insert(name.clone(), table);
@@ -122,6 +135,21 @@ fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)
     };
     let spec = Spec { version: SPEC_VERSION, sql: config.document.sql.clone(), sources: columns, shape };
     Ok(Ready { spec, file_schemas, table_schemas, compiled })
+}
+
+fn require_columns(source: &SourceName, kind: &TableKind, table: &SchemaRef) -> Result<(), SpecError> {
+    let TableKind::Upsert { key, version, deleted, .. } = kind else { return Ok(()) };
+    let mut named: Vec<(&'static str, &String)> = key.iter().map(|column| ("key", column)).collect();
+    named.extend(version.iter().map(|column| ("version", column)));
+    named.extend(deleted.iter().map(|column| ("deleted", column)));
+    for (role, column) in named {
+        if table.field_with_name(column).is_err() {
+            let known: Vec<&str> = table.fields().iter().map(|field| field.name().as_str()).collect();
+            let (source, column, known) = (source.clone(), column.clone(), known.join(", "));
+            return Err(SpecError::MissingColumn { source, role, column, known });
+        }
+    }
+    Ok(())
 }
 
 /// Captured columns stand behind those of the files, as text.

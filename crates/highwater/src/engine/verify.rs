@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use highwater_core::driver::Driver;
-use highwater_core::log::{PipelineState, WriterId};
+use highwater_core::log::PipelineState;
 use highwater_core::ports::{Clock as _, Fault, SourceInput};
 use highwater_core::{SourceName, Timestamp};
 
-use super::pipeline::Pipeline;
+use super::pipeline::{Pipeline, looking};
 use super::progress::Progress;
 use crate::config::Absent;
 use crate::index::{self, AsOf, StoredDocument};
@@ -72,16 +72,15 @@ impl Pipeline {
     async fn index_and_state(&self) -> Result<Result<(PipelineState, Dump), VerifyReport>, Fault> {
         let mut seen: Option<AsOf> = None;
         for _ in 0..LOOKS {
-            let searcher = match index::open_searcher(&self.config().index) {
-                Ok(searcher) => searcher,
-                Err(error) => return Err(error.into()),
+            let Some(searcher) = index::open_searcher(&self.config().index)? else {
+                return Err(nothing_yet());
             };
             let (as_of, dump) = searcher.dump()?;
             let state = self.load().await?.state;
             match &as_of {
                 Some(as_of) if Some(as_of.stamp) == state.stamp => return Ok(Ok((state, dump))),
                 None if state.stamp.is_none() => {
-                    return Err(Fault::Unavailable("the index holds no committed batch yet: start with once or run".into()));
+                    return Err(nothing_yet());
                 }
                 _ => seen = as_of,
             }
@@ -95,10 +94,7 @@ impl Pipeline {
     /// Replaces pinned versions by what the store holds now, by the clock of the last record.
     async fn relist(&self, state: &PipelineState, inputs: &mut BTreeMap<SourceName, SourceInput>) -> Result<(), Fault> {
         let clock: Timestamp = state.clock.unwrap_or_else(|| self.clock.now());
-        let loaded = self.load().await?;
-        let mut session = self.session(loaded, WriterId("verify".into()));
-        session.state = state.clone();
-        let mut driver = Driver::resume(self.policy()?, self.sources()?, session, true);
+        let mut driver = Driver::resume(self.policy()?, self.sources()?, looking(state.clone()), true);
         driver.look(&*self.stores, clock, true).await;
         driver.require_complete()?;
         for (name, planned) in driver.plan(clock)?.sources {
@@ -113,6 +109,10 @@ impl Pipeline {
         }
         Ok(())
     }
+}
+
+fn nothing_yet() -> Fault {
+    Fault::Unavailable("the index holds no committed batch yet: start with `highwater once` or `highwater run`".into())
 }
 
 fn pinned(state: &PipelineState) -> BTreeMap<SourceName, SourceInput> {

@@ -12,12 +12,14 @@ use highwater_core::receipt::{Alarm, Receipt, RejectedRow, Requests};
 use highwater_core::{Sequence, Timestamp};
 
 use super::pipeline::Pipeline;
-use crate::index::{self, OpenError, Searcher};
+use crate::index::{self, SearchError, Searcher};
 use crate::report::{BatchReport, Percentiles, StatusReport, WriterReport};
 use crate::serve::{PipelineView, Progress};
 
 /// How many batches are remembered for the page and the figures.
 const REMEMBERED: usize = 200;
+/// How long a batch may take before the loop counts as stuck, besides ten polls.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What the running loop last knew.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ struct Known {
     recent: VecDeque<Record>,
     alarms: Vec<Alarm>,
     last_tick: Option<Timestamp>,
+    /// Why the last tick failed, if it did.
+    fault: Option<String>,
 }
 
 impl LiveState {
@@ -38,6 +42,7 @@ impl LiveState {
     pub fn ticked(&self, tick: &TickReport, now: Timestamp) {
         let Ok(mut inner) = self.inner.write() else { return };
         let known = inner.get_or_insert_default();
+        known.fault = None;
         known.alarms.clone_from(&tick.alarms);
         known.last_tick = Some(now);
         if let Some(record) = &tick.record {
@@ -49,11 +54,18 @@ impl LiveState {
         }
     }
 
+    /// A tick failed and is tried again.
+    pub fn failed(&self, fault: &Fault) {
+        if let Ok(mut inner) = self.inner.write() {
+            inner.get_or_insert_default().fault = Some(fault.to_string());
+        }
+    }
+
     /// Begins from what the log says.
     pub fn begin(&self, state: PipelineState, recent: Vec<Record>) {
         let Ok(mut inner) = self.inner.write() else { return };
         let alarms = last_alarms(&recent);
-        *inner = Some(Known { state, recent: recent.into(), alarms, last_tick: None });
+        *inner = Some(Known { state, recent: recent.into(), alarms, ..Known::default() });
     }
 }
 
@@ -87,7 +99,7 @@ impl View {
         }
         let loaded = self.pipeline.load().await?;
         let alarms = last_alarms(&loaded.recent);
-        Ok(Known { state: loaded.state, recent: loaded.recent.into(), alarms, last_tick: None })
+        Ok(Known { state: loaded.state, recent: loaded.recent.into(), alarms, ..Known::default() })
     }
 }
 
@@ -130,28 +142,42 @@ impl PipelineView for View {
         Ok(known.recent.iter().rev().filter_map(record_report).take(limit).collect())
     }
 
-    fn searcher(&self) -> Result<Option<Arc<dyn Searcher>>, Fault> {
+    async fn searcher(&self) -> Result<Arc<dyn Searcher>, SearchError> {
         if let Ok(open) = self.searcher.read()
             && let Some(searcher) = &*open
         {
-            return Ok(Some(searcher.clone()));
+            return Ok(searcher.clone());
         }
-        match index::open_searcher(&self.pipeline.config().index) {
-            Err(OpenError::Missing(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-            Ok(searcher) => {
-                if let Ok(mut open) = self.searcher.write() {
-                    *open = Some(searcher.clone());
-                }
-                Ok(Some(searcher))
-            }
+        let searcher = index::open_searcher(&self.pipeline.config().index)?.ok_or(SearchError::Empty)?;
+        if let Ok(mut open) = self.searcher.write() {
+            *open = Some(searcher.clone());
         }
+        Ok(searcher)
     }
 
     fn progress(&self) -> Progress {
         let last_tick = self.live.as_ref().and_then(|live| live.inner.read().ok()?.as_ref()?.last_tick);
-        let expected_every = self.pipeline.config().pipeline.poll + Duration::from_secs(60);
+        let expected_every = self.pipeline.config().pipeline.poll * 10 + PATIENCE;
         Progress { last_tick, expected_every, loop_runs_here: self.live.is_some() }
+    }
+
+    /// Without an objective of its own a pipeline is fresh while its loop ticks and a batch was committed.
+    fn ready(&self) -> Result<(), String> {
+        let Some(live) = &self.live else { return Ok(()) };
+        let inner = live.inner.read().map_err(|_| "the loop's state is lost".to_owned())?;
+        let known = inner.as_ref().ok_or("the loop has not begun")?;
+        let last = known.last_tick.ok_or("no tick was completed yet")?;
+        if known.state.stamp.is_none() {
+            return Err("no batch was committed yet".into());
+        }
+        if let Some(fault) = &known.fault {
+            return Err(fault.clone());
+        }
+        let silent = self.pipeline.clock.now().duration_since(last);
+        if silent.unsigned_abs() > self.progress().expected_every {
+            return Err(format!("the last tick was completed at {last}"));
+        }
+        Ok(())
     }
 }
 

@@ -1,23 +1,16 @@
-//! `check`: the configuration with every value, or every problem at once.
+//! `check`: the configuration with every value, or every problem at once, those that only stores and SQL show included.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
-use crate::config::{Config, ConfigReport, Description, Location, Problem};
-
-/// What lies behind the file: SQL, sources, stores. An error ends the check with its code.
-pub type Probe<'a> = &'a dyn Fn(&Config) -> Result<Probed, CliError>;
-
-/// What a probe found.
-#[derive(Clone, Debug, Default)]
-pub struct Probed {
-    /// Worth knowing, and no fault.
-    pub notes: Vec<String>,
-}
+use crate::clock::SystemClock;
+use crate::config::{Config, ConfigReport, Description, Problem};
+use crate::engine::{Examined, Pipeline, Place};
 
 /// `check --json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -25,9 +18,9 @@ pub struct CheckReport {
     /// Nothing must be mended.
     pub ok: bool,
     /// What must be mended.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<FiledProblem>,
     /// What works and may not be meant.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<FiledProblem>,
     /// Worth knowing, and no fault.
     pub notes: Vec<String>,
     /// Every value; `null` if there are problems.
@@ -35,26 +28,32 @@ pub struct CheckReport {
     pub description: Option<Description>,
 }
 
-/// Reports on a configuration as it was loaded, and on what `probe` finds behind it.
-pub fn check(
-    loaded: Result<Config, ConfigReport>,
-    json: bool,
-    probe: Probe<'_>,
-    output: &Output,
-) -> Result<Exit, CliError> {
+/// A problem and the file that it stands in.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FiledProblem {
+    /// The configuration, or the file of its SQL.
+    pub file: PathBuf,
+    /// What is wrong, where, and the way out.
+    #[serde(flatten)]
+    pub problem: Problem,
+}
+
+/// Reports on a configuration as it was loaded, and on what lies behind it.
+pub async fn check(loaded: Result<Config, ConfigReport>, json: bool, output: &Output) -> Result<Exit, CliError> {
     let config = match loaded {
         Ok(config) => config,
-        Err(report) if json => {
-            let ConfigReport { problems, warnings, .. } = report;
-            output.json(&CheckReport { ok: false, problems, warnings, notes: Vec::new(), description: None })?;
-            return Ok(Exit::Usage);
-        }
-        Err(report) => return Err(report.into()),
+        Err(report) => return refuse(vec![report], json, output),
     };
-    let Probed { notes } = probe(&config)?;
+    let pipeline = Pipeline::open(Arc::new(config.clone()), Arc::new(SystemClock))?;
+    let examined = pipeline.examine().await?;
+    if !examined.problems.is_empty() {
+        return refuse(reports(&config, examined), json, output);
+    }
+    let notes = examined.notes;
     if json {
+        let warnings = filed(&config.file, config.warnings.clone());
         let description = Some(config.describe());
-        output.json(&CheckReport { ok: true, problems: Vec::new(), warnings: config.warnings, notes, description })?;
+        output.json(&CheckReport { ok: true, problems: Vec::new(), warnings, notes, description })?;
         return Ok(Exit::Done);
     }
     output.warnings(&config);
@@ -65,35 +64,38 @@ pub fn check(
     Ok(Exit::Done)
 }
 
-/// Tells which folders of sources hold no file yet. Hidden names are no data.
-pub fn look_at_folders(config: &Config) -> Result<Probed, CliError> {
-    let mut probed = Probed::default();
-    for source in config.sources.values() {
-        let Location::Folder(folder) = &source.location else { continue };
-        let held = holds_file(folder).map_err(|error| {
-            CliError::Failure(format!("cannot look at {}, the location of {}: {error}", folder.display(), source.name))
-        })?;
-        if !held {
-            let name = &source.name;
-            probed.notes.push(format!("source `{name}`: no files are there yet in {}", folder.display()));
-        }
+fn refuse(reports: Vec<ConfigReport>, json: bool, output: &Output) -> Result<Exit, CliError> {
+    if !json {
+        return Err(CliError::Config(reports));
     }
-    Ok(probed)
+    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+    for report in reports {
+        problems.extend(filed(&report.file, report.problems));
+        warnings.extend(filed(&report.file, report.warnings));
+    }
+    output.json(&CheckReport { ok: false, problems, warnings, notes: Vec::new(), description: None })?;
+    Ok(Exit::Usage)
 }
 
-fn holds_file(folder: &Path) -> std::io::Result<bool> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let hidden = entry.file_name().to_string_lossy().starts_with(['.', '_']);
-        // A link counts as what it points to.
-        let kind = std::fs::metadata(entry.path())?;
-        if !hidden && (kind.is_file() || kind.is_dir() && holds_file(&entry.path())?) {
-            return Ok(true);
+fn filed(file: &Path, problems: Vec<Problem>) -> Vec<FiledProblem> {
+    problems.into_iter().map(|problem| FiledProblem { file: file.to_owned(), problem }).collect()
+}
+
+/// Problems sorted into the two files that they stand in.
+fn reports(config: &Config, examined: Examined) -> Vec<ConfigReport> {
+    let text = std::fs::read_to_string(&config.file).unwrap_or_default();
+    let sql = &config.document.sql;
+    let (mut in_config, mut in_sql) = (Vec::new(), Vec::new());
+    for found in examined.problems {
+        match found.place {
+            Place::Key(key) => in_config.push(Problem::at_key(&text, &key, found.message, found.fix)),
+            Place::Sql(place) => in_sql.push(Problem::at(place, sql, found.message, found.fix)),
         }
     }
-    Ok(false)
+    let warnings = config.warnings.clone();
+    let mut reports = vec![ConfigReport { file: config.file.clone(), text, problems: in_config, warnings }];
+    let file = config.document.sql_file.clone();
+    reports.push(ConfigReport { file, text: sql.clone(), problems: in_sql, warnings: Vec::new() });
+    reports.retain(|report| !(report.problems.is_empty() && report.warnings.is_empty()));
+    reports
 }

@@ -1,9 +1,17 @@
-//! One file a command: arguments in, output and an exit code out.
+//! One file a group of commands: arguments in, output and an exit code out.
 
+mod batch;
 mod check;
 mod completions;
+mod demo;
 mod init;
+mod read;
+mod run;
 
-pub use check::{CheckReport, Probe, Probed, check, look_at_folders};
+pub use batch::{once, plan, verify};
+pub use check::{CheckReport, FiledProblem, check};
 pub use completions::completions;
+pub use demo::demo;
 pub use init::init;
+pub use read::{dump, get, log, search, status};
+pub use run::{run, serve};

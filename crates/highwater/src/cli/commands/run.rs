@@ -1,0 +1,188 @@
+//! `run` and `serve`: for as long as the process lives.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use highwater_core::driver::TickReport;
+use highwater_core::log::Claimed;
+use highwater_core::ports::{Clock, Fault};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::cli::args::{Format, ServeArgs};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::output::Output;
+use crate::cli::text;
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::engine::{LiveState, Pipeline, Reports, View};
+use crate::report::BatchReport;
+use crate::serve::{self, Bound, Metrics, ServeError};
+
+/// Keeps the index fresh until stopped.
+pub async fn run(config: Config, format: Format, output: &Output) -> Result<Exit, CliError> {
+    let stop = stopped()?;
+    let listen = config.serve.as_ref().map(|serve| serve.listen);
+    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock))?);
+    let site = Site::new(pipeline.clone(), true);
+    let bound = match listen {
+        Some(listen) => Some(site.listen(listen, stop.clone(), output).await?),
+        None => None,
+    };
+    let mut reports = Lines { output, json: format.json, site: &site, failing: None };
+    let ended = pipeline.run(&mut reports, output.batch_progress(), asked(stop)).await;
+    if ended.is_ok()
+        && let Some(bound) = bound
+    {
+        bound.stopped().await.map_err(served)?;
+    }
+    ended?;
+    Ok(Exit::Done)
+}
+
+/// Serves HTTP from the index without writing to it.
+pub async fn serve(config: Config, args: &ServeArgs, output: &Output) -> Result<Exit, CliError> {
+    let Some(listen) = args.listen.or(config.serve.as_ref().map(|serve| serve.listen)) else {
+        return Err(CliError::Usage("nowhere to listen: add [serve] with listen, or give --listen ADDRESS".into()));
+    };
+    let stop = stopped()?;
+    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock))?);
+    let bound = Site::new(pipeline, false).listen(listen, stop, output).await?;
+    bound.stopped().await.map_err(served)?;
+    Ok(Exit::Done)
+}
+
+/// What this process serves of one pipeline.
+pub struct Site {
+    pipeline: Arc<Pipeline>,
+    /// What the loop last knew, where it runs here.
+    pub live: Option<Arc<LiveState>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Site {
+    /// `runs`: the loop runs in this process.
+    pub fn new(pipeline: Arc<Pipeline>, runs: bool) -> Self {
+        let live = runs.then(|| Arc::new(LiveState::default()));
+        Self { pipeline, live, metrics: Arc::new(Metrics::new()) }
+    }
+
+    /// Listens until `stop`, and says where.
+    pub async fn listen(
+        &self,
+        listen: SocketAddr,
+        stop: watch::Receiver<bool>,
+        output: &Output,
+    ) -> Result<Bound, CliError> {
+        let view = Arc::new(View::new(self.pipeline.clone(), self.live.clone()));
+        let router = serve::router(vec![view], Arc::new(SystemClock), self.metrics.clone());
+        let bound = serve::listen(listen, router, asked(stop)).await.map_err(served)?;
+        output.note(format_args!("serving http://{}/", bound.addr));
+        Ok(bound)
+    }
+
+    /// The same, on any free port if this one is taken.
+    pub async fn listen_near(
+        &self,
+        listen: SocketAddr,
+        stop: watch::Receiver<bool>,
+        output: &Output,
+    ) -> Result<Bound, CliError> {
+        match self.listen(listen, stop.clone(), output).await {
+            Err(CliError::Usage(_)) => self.listen(SocketAddr::new(listen.ip(), 0), stop, output).await,
+            bound => bound,
+        }
+    }
+
+    /// A session began.
+    pub fn begin(&self, claimed: &Claimed) {
+        if let Some(live) = &self.live {
+            live.begin(claimed.state.clone(), claimed.recent.clone());
+        }
+    }
+
+    /// A tick ended.
+    pub fn ticked(&self, report: &BatchReport, tick: &TickReport, changed: bool) {
+        if let Some(live) = &self.live {
+            live.ticked(tick, SystemClock.now());
+        }
+        if changed {
+            self.metrics.observe(report, &self.pipeline.config().pipeline.name);
+        }
+    }
+
+    /// A tick failed.
+    pub fn failed(&self, fault: &Fault) {
+        if let Some(live) = &self.live {
+            live.failed(fault);
+        }
+    }
+}
+
+/// A readable line a batch, or a JSON line.
+struct Lines<'a> {
+    output: &'a Output,
+    json: bool,
+    site: &'a Site,
+    /// What was last complained of: a fault that stands is told once.
+    failing: Option<String>,
+}
+
+impl Reports for Lines<'_> {
+    fn begin(&mut self, claimed: &Claimed) {
+        self.site.begin(claimed);
+    }
+
+    fn tick(&mut self, report: &BatchReport, tick: &TickReport, changed: bool) {
+        self.site.ticked(report, tick, changed);
+        if self.failing.take().is_some() {
+            self.output.note("back again");
+        }
+        if !changed {
+            return;
+        }
+        // A reader that left does not end the pipeline: the index is what it keeps.
+        _ = if self.json { self.output.json(report) } else { self.output.result(text::batch(report)) };
+    }
+
+    fn failed(&mut self, fault: &Fault) {
+        self.site.failed(fault);
+        let text = fault.to_string();
+        if self.failing.as_ref() != Some(&text) {
+            self.output.note(format_args!("trying again: {text}"));
+            self.failing = Some(text);
+        }
+    }
+}
+
+/// Becomes true at SIGTERM or SIGINT.
+pub fn stopped() -> Result<watch::Receiver<bool>, CliError> {
+    let failed = |error: std::io::Error| CliError::Failure(format!("signals cannot be watched: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let (tell, told) = watch::channel(false);
+    crate::task::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        _ = tell.send(true);
+    });
+    Ok(told)
+}
+
+/// Resolves once a stop was asked for.
+pub fn asked(mut stop: watch::Receiver<bool>) -> impl Future<Output = ()> + Send + 'static {
+    async move {
+        _ = stop.wait_for(|asked| *asked).await;
+    }
+}
+
+/// A server's error as a command's.
+pub fn served(error: ServeError) -> CliError {
+    match error {
+        ServeError::InUse(_) | ServeError::Bind { .. } => CliError::Usage(error.to_string()),
+        ServeError::Stopped(_) => CliError::Failure(error.to_string()),
+    }
+}
