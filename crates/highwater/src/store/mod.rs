@@ -1,9 +1,36 @@
 //! Where files are: a local folder or S3, listed and fetched with every request counted. Knows nothing of what is in them.
 
-use std::fs::File;
+mod http;
+mod identity;
+mod local;
+mod page;
+mod s3;
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
 use bytes::Bytes;
+use highwater_core::ports::{Clock, Fault, Store};
+use highwater_core::receipt::Requests;
+use highwater_core::{FileVersion, SeenFile, SourceName};
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
 use thiserror::Error;
+
+use crate::config::{Config, Location, StoreConfig};
+use crate::task;
+use http::Counters;
+use local::Local;
+use s3::{Bucket, Prefix, Tuning};
+
+/// Content above it is spooled to an unnamed temporary file.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// How many skipped names are kept for [`Stores::skipped`].
+const SKIPPED_NAMES: usize = 1_000;
 
 /// The whole content of one file version: in memory, or spooled to an unnamed temporary file when large.
 #[derive(Debug)]
@@ -19,6 +46,16 @@ pub enum Content {
     },
 }
 
+impl Content {
+    /// Length in bytes.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Spooled { len, .. } => *len,
+        }
+    }
+}
+
 /// Why a file version could not be fetched.
 #[derive(Clone, Debug, Error)]
 pub enum FetchError {
@@ -31,4 +68,275 @@ pub enum FetchError {
     /// This file alone cannot be read (denied, ghost): quarantine it.
     #[error("{0}")]
     Unreadable(String),
+}
+
+/// Why a store could not be opened or reached.
+#[derive(Clone, Debug, Error)]
+pub enum StoreError {
+    /// Out of reach, denied, or not there: try again later.
+    #[error("{0}")]
+    Unavailable(String),
+    /// Cannot work as configured: fix it.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(why) => Self::Unavailable(why),
+            StoreError::Invalid(why) => Self::Invalid(why),
+        }
+    }
+}
+
+/// Something found where data should be that no listing can hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkippedName {
+    /// The source whose listing met it.
+    pub source: SourceName,
+    /// Its path below the location, with replacement characters where it is not text.
+    pub name: String,
+    /// Why it was left out.
+    pub reason: String,
+}
+
+/// The stores of all sources of a pipeline.
+///
+/// A listing holds zero-byte files (size 0), which are no data: whoever plans drops and counts them. It leaves out hidden
+/// names (a component below the location starts with `_` or `.`) and directory markers without a word, and names that
+/// cannot be told or followed with a warning and an entry in [`Stores::skipped`].
+pub struct Stores {
+    places: BTreeMap<SourceName, (Location, Place)>,
+    counters: Arc<Counters>,
+    skipped: Arc<Mutex<BTreeMap<(SourceName, String), String>>>,
+}
+
+enum Place {
+    Local(Arc<Local>),
+    S3(Prefix),
+}
+
+impl Stores {
+    /// Opens the stores of all sources; asks nothing of them yet. `clock` must be the machine's own, not a batch's: it is
+    /// compared with the change times of local files.
+    pub fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let places = config.sources.iter().map(|(name, source)| (name.clone(), source.location.clone()));
+        Self::new(places, &config.stores, clock)
+    }
+
+    /// As [`Stores::open`], from a plain list and `[store."s3://bucket"]` by that URL.
+    pub fn new(
+        sources: impl IntoIterator<Item = (SourceName, Location)>,
+        configs: &BTreeMap<String, StoreConfig>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let counters = Arc::new(Counters::default());
+        let names = Arc::default();
+        let mut buckets: BTreeMap<String, Arc<Bucket>> = BTreeMap::new();
+        let mut places = BTreeMap::new();
+        for (source, location) in sources {
+            let skipped = Skipped { source: source.clone(), names: Arc::clone(&names) };
+            let place = match &location {
+                Location::Folder(root) => {
+                    Place::Local(Arc::new(Local::new(root.clone(), Arc::clone(&clock), Arc::clone(&counters), skipped)))
+                }
+                Location::S3 { bucket, prefix } => {
+                    let shared = match buckets.get(bucket) {
+                        Some(shared) => Arc::clone(shared),
+                        None => {
+                            let opened = open_bucket(bucket, configs, &clock, &counters)?;
+                            buckets.insert(bucket.clone(), Arc::clone(&opened));
+                            opened
+                        }
+                    };
+                    Place::S3(Prefix::new(shared, prefix, skipped))
+                }
+            };
+            places.insert(source, (location, place));
+        }
+        Ok(Self { places, counters, skipped: names })
+    }
+
+    /// The bytes of exactly this version of a source's file, or an error that says what to do; never a part of them, nor
+    /// another version's.
+    pub async fn fetch(&self, source: &SourceName, version: &FileVersion) -> Result<Content, FetchError> {
+        match self.place(source).map_err(|fault| FetchError::Unavailable(fault.to_string()))? {
+            Place::Local(folder) => folder.fetch(version).await,
+            Place::S3(prefix) => prefix.fetch(version).await,
+        }
+    }
+
+    /// Requests to the stores of the sources since they were opened, retries included.
+    pub fn requests(&self) -> Requests {
+        self.counters.read()
+    }
+
+    /// Takes over the versions that the log pins for a source. Call it before the first listing of a process: a local
+    /// file that was new when it was pinned keeps its etag only if its store knows that etag. Nothing to do for S3.
+    pub fn remember<'a>(&self, source: &SourceName, versions: impl IntoIterator<Item = &'a FileVersion>) {
+        if let Some((_, Place::Local(folder))) = self.places.get(source) {
+            folder.remember(versions);
+        }
+    }
+
+    /// Names that the last listings had to leave out (the first 1,000).
+    pub fn skipped(&self) -> Vec<SkippedName> {
+        let names = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = names.iter().map(|((source, name), reason)| (source.clone(), name.clone(), reason.clone()));
+        entries.map(|(source, name, reason)| SkippedName { source, name, reason }).collect()
+    }
+
+    /// Asks each source's location whether it can be listed, at one request each; the error says what is wrong and where.
+    pub async fn reach(&self) -> Vec<(SourceName, Location, Result<(), StoreError>)> {
+        let mut answers = Vec::new();
+        for (source, (location, place)) in &self.places {
+            let answer = match place {
+                Place::Local(folder) => folder.reach().await,
+                Place::S3(prefix) => prefix.reach().await,
+            };
+            answers.push((source.clone(), location.clone(), answer));
+        }
+        answers
+    }
+
+    fn place(&self, source: &SourceName) -> Result<&Place, Fault> {
+        let found = self.places.get(source).map(|(_, place)| place);
+        found.ok_or_else(|| Fault::Internal(format!("source `{source}` has no store")))
+    }
+}
+
+#[async_trait]
+impl Store for Stores {
+    async fn files(&self, source: &SourceName, prefix: &str) -> Result<Vec<SeenFile>, Fault> {
+        check_prefix(prefix);
+        match self.place(source)? {
+            Place::Local(folder) => folder.files(prefix).await,
+            Place::S3(place) => place.files(prefix).await,
+        }
+    }
+
+    async fn folders(&self, source: &SourceName, prefix: &str) -> Result<Vec<String>, Fault> {
+        check_prefix(prefix);
+        match self.place(source)? {
+            Place::Local(folder) => folder.folders(prefix).await,
+            Place::S3(place) => place.folders(prefix).await,
+        }
+    }
+}
+
+/// Opens the place of the batch log, not counted in [`Stores::requests`]: the store, and the path of `location` in it.
+/// A folder is made if it is missing.
+pub fn open_state(
+    location: &Location,
+    configs: &BTreeMap<String, StoreConfig>,
+) -> Result<(Arc<dyn ObjectStore>, Path), StoreError> {
+    match location {
+        Location::Folder(folder) => {
+            let shown = folder.display();
+            std::fs::create_dir_all(folder)
+                .map_err(|error| StoreError::Unavailable(format!("state folder {shown} cannot be made: {error}")))?;
+            let store = LocalFileSystem::new_with_prefix(folder)
+                .map_err(|error| StoreError::Unavailable(format!("state folder {shown} cannot be opened: {error}")))?;
+            Ok((Arc::new(store), Path::ROOT))
+        }
+        Location::S3 { bucket, prefix } => {
+            let path = Path::parse(prefix)
+                .map_err(|error| StoreError::Invalid(format!("{location} cannot hold the state: {error}")))?;
+            let builder = s3::builder(bucket, &config_of(bucket, configs))?;
+            let store = s3::build(builder, bucket, Arc::default(), Tuning::default().retry)?;
+            Ok((Arc::new(store), path))
+        }
+    }
+}
+
+fn open_bucket(
+    bucket: &str,
+    configs: &BTreeMap<String, StoreConfig>,
+    clock: &Arc<dyn Clock>,
+    counters: &Arc<Counters>,
+) -> Result<Arc<Bucket>, StoreError> {
+    let builder = s3::builder(bucket, &config_of(bucket, configs))?;
+    let bucket = Bucket::new(bucket, builder, Arc::clone(clock), Arc::clone(counters), Tuning::default())?;
+    Ok(Arc::new(bucket))
+}
+
+fn config_of(bucket: &str, configs: &BTreeMap<String, StoreConfig>) -> StoreConfig {
+    configs.get(&format!("s3://{bucket}")).cloned().unwrap_or_default()
+}
+
+/// True if a component of a path below the location starts with `_` or `.`.
+fn is_hidden(path: &str) -> bool {
+    path.split('/').any(|name| name.starts_with(['_', '.']))
+}
+
+fn check_prefix(prefix: &str) {
+    assert!(prefix.is_empty() || (prefix.ends_with('/') && !prefix.starts_with('/')), "bad prefix `{prefix}`");
+}
+
+/// Where one source's listings note what they leave out.
+#[derive(Clone)]
+struct Skipped {
+    source: SourceName,
+    names: Arc<Mutex<BTreeMap<(SourceName, String), String>>>,
+}
+
+impl Skipped {
+    /// A listing of `prefix` begins: what it meets replaces what the one before met.
+    fn clear(&self, prefix: &str) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|(source, name), _| *source != self.source || !name.starts_with(prefix));
+    }
+
+    fn add(&self, name: impl Into<String>, reason: &str) {
+        let name = name.into();
+        tracing::warn!(source = %self.source, name, "left out of the listing: {reason}");
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() < SKIPPED_NAMES {
+            names.insert((self.source.clone(), name), reason.to_owned());
+        }
+    }
+}
+
+/// An unnamed temporary file that grows.
+struct Spool {
+    file: File,
+    len: u64,
+}
+
+impl Spool {
+    async fn open() -> Result<Self, FetchError> {
+        on_disk(move || Ok(Self { file: tempfile::tempfile()?, len: 0 })).await
+    }
+
+    async fn append(mut self, bytes: Bytes) -> Result<Self, FetchError> {
+        on_disk(move || {
+            self.file.write_all(&bytes)?;
+            self.len += bytes.len() as u64;
+            Ok(self)
+        })
+        .await
+    }
+
+    async fn finish(mut self) -> Result<Content, FetchError> {
+        on_disk(move || {
+            self.file.seek(SeekFrom::Start(0))?;
+            Ok(Content::Spooled { file: self.file, len: self.len })
+        })
+        .await
+    }
+}
+
+async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, FetchError> {
+    let done = task::blocking(work).await.map_err(|fault| FetchError::Unavailable(fault.to_string()))?;
+    done.map_err(|error| no_spool(&error))
+}
+
+/// Says that there is no room for large content, and the way out.
+fn no_spool(error: &io::Error) -> FetchError {
+    let folder = std::env::temp_dir();
+    FetchError::Unavailable(format!(
+        "no room for a temporary file in {}: {error} (TMPDIR names another)",
+        folder.display()
+    ))
 }
