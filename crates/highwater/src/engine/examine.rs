@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use highwater_core::driver::Driver;
-use highwater_core::ports::{Clock as _, Fault, Store as _};
+use highwater_core::ports::{Clock as _, Fault};
 use highwater_core::{FileVersion, SourceName};
 
 use super::pipeline::{Pipeline, looking};
@@ -47,8 +47,14 @@ impl Pipeline {
     /// Looks behind the configuration.
     pub async fn examine(&self) -> Result<Examined, Fault> {
         let mut examined = Examined::default();
+        let mut reached = BTreeMap::new();
+        for (name, _, answer) in self.stores.reach().await {
+            if let Err(error) = answer {
+                reached.insert(name, error);
+            }
+        }
         for (name, source) in &self.config().sources {
-            if let Err(fault) = self.stores.folders(name, "").await {
+            if let Some(fault) = reached.remove(name) {
                 let message = format!("source `{name}`: {} cannot be listed: {fault}", source.location);
                 let fix = "mend the location, or the store's endpoint and credentials".into();
                 examined.problems.push(Found { place: key(name, "location"), message, fix });
@@ -122,8 +128,9 @@ fn found(error: SpecError) -> Vec<Found> {
         SpecError::Sql(problems) => {
             let mut all = Vec::new();
             for problem in problems {
-                let place = Place::Sql(problem.place);
-                all.push(Found { place, message: problem.message, fix: problem.fix });
+                let at = problem.line.zip(problem.column).map(|(line, column)| (line as usize, column as usize));
+                let fix = problem.hint.unwrap_or_else(|| "mend the SQL".into());
+                all.push(Found { place: Place::Sql(at), message: problem.message, fix });
             }
             all
         }

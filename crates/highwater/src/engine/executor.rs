@@ -9,16 +9,16 @@ use highwater_core::ports::{Attempt, Committed, Executed, Executor, Fault, Sourc
 use highwater_core::receipt::{Mode, Quarantined, Receipt, RejectedRow};
 use highwater_core::{FileVersion, SourceName, Timestamp};
 
+use super::budget::Budget;
 use super::difference::{Absent, Difference, Pairs};
 use super::progress::Progress;
 use super::reading::{Read, Reader};
 use super::spec::{Ready, Spec, make, resume};
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
-use crate::index::{self, AsOf, Change, Searcher as _, Sink};
+use crate::index::{self, AsOf, Change, Sink};
 use crate::store::Stores;
 use crate::table::{Part, PartCache, Table};
-use crate::transform::Resources;
 
 /// How many refused rows a receipt names.
 const NAMED_REJECTS: usize = 100;
@@ -30,7 +30,7 @@ pub struct Engine {
     config: Arc<Config>,
     reader: Reader,
     cache: PartCache,
-    resources: Resources,
+    budget: Budget,
     progress: Arc<dyn Progress>,
     stored: Option<Spec>,
     ready: Option<Ready>,
@@ -57,18 +57,18 @@ impl Engine {
     pub fn new(
         config: Arc<Config>,
         stores: Arc<Stores>,
-        resources: Resources,
+        budget: Budget,
         progress: Arc<dyn Progress>,
         stored: Option<&serde_json::Value>,
     ) -> Result<Self, Fault> {
         let stored = stored.map(Spec::from_log).transpose()?;
-        let reader = Reader::new(&config, stores, resources.cores)?;
-        let cache = PartCache::new(resources.cache_bytes, resources.spill_folder.clone());
+        let reader = Reader::new(&config, stores, budget.cores)?;
+        let cache = PartCache::new(budget.folder().to_owned(), budget.cache_bytes);
         Ok(Self {
             config,
             reader,
             cache,
-            resources,
+            budget,
             progress,
             stored,
             ready: None,
@@ -110,7 +110,7 @@ impl Engine {
     fn open_sink(&mut self) -> Result<(), Fault> {
         if self.sink.is_none() {
             let ready = self.ready.as_ref().ok_or_else(not_ready)?;
-            self.sink = Some(index::open(&self.config.index, &ready.spec.shape, &self.resources)?);
+            self.sink = Some(index::open(&self.config.index, &ready.spec.shape, self.budget.writer_bytes, self.budget.cores)?);
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Engine {
             if !wanted.is_empty() {
                 self.progress.begin(&format!("reading {name}"), wanted.len() as u64);
             }
-            for block in wanted.chunks(self.resources.cores * 4) {
+            for block in wanted.chunks(self.budget.cores * 4) {
                 for (version, read) in self.reader.read(name, schemas.clone(), block).await? {
                     self.progress.advance(1);
                     let is_new = added.contains(&version);
@@ -152,8 +152,8 @@ impl Engine {
                             parts.rejected_rows += count;
                             let room = NAMED_REJECTS.saturating_sub(parts.rejected.len());
                             parts.rejected.extend(rejected.into_iter().take(room));
-                            self.cache.put(name, part.clone())?;
-                            here.push(part);
+                            let part = self.cache.insert(name, part);
+                            here.push(part.map_err(|error| Fault::Unavailable(error.to_string()))?);
                         }
                         Read::Moved(_) if !gave_up => parts.moved.push((name.clone(), version.path.clone())),
                         Read::Moved(why) | Read::Broken(why) if is_new => {
@@ -176,7 +176,7 @@ impl Engine {
 
     /// A replaced file that cannot be read: the rows of its last good version stay in the table.
     async fn former(
-        &self,
+        &mut self,
         name: &SourceName,
         input: &SourceInput,
         broken: &FileVersion,
@@ -191,7 +191,7 @@ impl Engine {
         }
         let read = self.reader.read(name, schemas.clone(), std::slice::from_ref(former)).await?;
         match read.into_iter().next() {
-            Some((_, Read::Part(part, _, _))) => here.push(part),
+            Some((_, Read::Part(part, _, _))) => here.push(Arc::new(part)),
             _ => parts.lacking.push((name.clone(), former.clone())),
         }
         Ok(())
@@ -216,8 +216,8 @@ impl Engine {
         self.ready.as_ref().ok_or_else(not_ready)
     }
 
-    pub(super) fn resources(&self) -> &Resources {
-        &self.resources
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Computes all documents and stages what differs; answers the receipt so far.
@@ -225,7 +225,7 @@ impl Engine {
         let watch = Stopwatch::start();
         let (Some(ready), Some(sink)) = (&self.ready, &mut self.sink) else { return Err(not_ready()) };
         let owned = match self.config.index.absent {
-            config::Absent::Keep if !add_only => ready.compiled.owned_ids(&tables).map_err(Fault::from)?,
+            config::Absent::Keep if !add_only => ready.compiled.owned_ids(&tables)?.unwrap_or_default(),
             _ => Vec::new(),
         };
         let absent = match (add_only, self.config.index.absent) {
@@ -237,12 +237,12 @@ impl Engine {
         let mut receipt = Receipt { mode: Mode::Full, add_only, ..Receipt::default() };
         let mut stage = Stage { sequence: attempt.sequence, pending: Vec::new() };
         self.progress.begin("computing documents", 0);
-        let mut documents = ready.compiled.documents(tables, attempt.watermark, &self.resources).map_err(Fault::from)?;
+        let mut documents = ready.compiled.documents(tables, attempt.watermark, &self.budget.query);
         let mut applying = 0;
         while let Some(block) = documents.next().await {
-            let block = block.map_err(Fault::from)?;
+            let block = block?;
             receipt.duplicate_ids += block.duplicate_ids;
-            receipt.rejected_rows += block.rejected_rows;
+            receipt.rejected_rows += block.rejected.len() as u64;
             name_rejects(&mut receipt, block.rejected);
             self.progress.advance(block.documents.len() as u64);
             let changes = difference.advance(block.documents).await?;
@@ -351,16 +351,13 @@ impl Executor for Engine {
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
         let as_of = match &self.sink {
             Some(sink) => sink.as_of()?,
-            None => match index::open_searcher(&self.config.index)? {
-                Some(searcher) => searcher.as_of()?.map(|(as_of, _)| as_of),
-                None => None,
-            },
+            None => index::open_searcher(&self.config.index).as_of()?.map(|(as_of, _)| as_of),
         };
         Ok(as_of.map(|as_of| as_of.stamp))
     }
 
     fn reads_watermark(&self) -> bool {
-        self.ready.as_ref().is_some_and(|ready| ready.compiled.reads_watermark())
+        self.ready.as_ref().is_some_and(|ready| ready.compiled.reads_watermark)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One pipeline, put together: opens its rooms from a configuration, and runs the core's driver over them.
 
+mod budget;
 mod difference;
 mod examine;
 mod executor;
@@ -10,6 +11,7 @@ mod spec;
 mod verify;
 mod view;
 
+pub use budget::Budget;
 pub use examine::{Examined, Found, Place};
 pub use executor::Engine;
 pub use pipeline::{LookAhead, Pipeline, Reports};

@@ -17,14 +17,14 @@ use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
+use super::budget::Budget;
 use super::executor::Engine;
 use super::progress::Progress;
 use super::view::batch_report;
 use crate::config::{Config, Location, OnLag, Retain, SourceConfig, TableKind};
 use crate::nonce::nonce;
 use crate::report::BatchReport;
-use crate::store::Stores;
-use crate::transform::Resources;
+use crate::store::{Stores, open_state};
 
 /// How often a reference source is looked at.
 const REFERENCE_EVERY: Duration = Duration::from_secs(60);
@@ -61,9 +61,9 @@ pub trait Reports: Send {
 impl Pipeline {
     /// Opens stores and log.
     pub fn open(config: Arc<Config>, clock: Arc<dyn Clock>) -> Result<Self, Fault> {
-        let stores = Arc::new(Stores::open(&config, clock.clone()).map_err(Fault::from)?);
-        let (store, root) = crate::store::open_state(&config).map_err(Fault::from)?;
-        let log = ObjectLog::new(store, root, clock.clone());
+        let stores = Arc::new(Stores::open(&config, clock.clone())?);
+        let (store, root) = open_state(&config.pipeline.state, &config.stores)?;
+        let log = ObjectLog::new(store, root.join(config.pipeline.name.as_str()), clock.clone());
         Ok(Self { config, stores, log, clock })
     }
 
@@ -172,8 +172,9 @@ impl Pipeline {
     }
 
     pub(super) fn engine(&self, progress: Arc<dyn Progress>, spec: Option<&serde_json::Value>) -> Result<Engine, Fault> {
-        let resources = Resources::from_config(&self.config).map_err(Fault::from)?;
-        Engine::new(self.config.clone(), self.stores.clone(), resources, progress, spec)
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let budget = Budget::new(self.config.pipeline.memory_bytes, cores)?;
+        Engine::new(self.config.clone(), self.stores.clone(), budget, progress, spec)
     }
 
     async fn driver(&self, session: Session, engine: &mut Engine) -> Result<Driver, Fault> {
@@ -196,7 +197,9 @@ impl Pipeline {
         for damaged in &claimed.damaged {
             tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
         }
-        self.stores.remember(&claimed.state);
+        for (name, source) in &claimed.state.sources {
+            self.stores.remember(name, source.live.values());
+        }
         Ok(Session { claimed, exclusive })
     }
 

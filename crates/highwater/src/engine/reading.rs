@@ -1,9 +1,9 @@
 //! Files to parts: fetches and decodes the versions that a batch pins and the cache lacks. Knows nothing of SQL or sinks.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 use futures::StreamExt;
 use highwater_core::partition::{Calendar, Layout};
@@ -14,7 +14,7 @@ use highwater_core::{FileVersion, SourceName, Timestamp};
 use crate::config::{Config, SourceConfig, TableKind};
 use crate::format::{self, DecodeRequest, FileSchema};
 use crate::store::{Content, FetchError, Stores};
-use crate::table::{Part, PartCache, PartRows};
+use crate::table::Part;
 use crate::task;
 
 /// How one source's files become parts.
@@ -46,7 +46,7 @@ const KEPT_BYTES: u64 = 256 << 20;
 /// What became of one file version.
 pub enum Read {
     /// Its rows, and those of its rows that were refused.
-    Part(Arc<Part>, Vec<RejectedRow>, u64),
+    Part(Part, Vec<RejectedRow>, u64),
     /// It is not what was listed.
     Moved(String),
     /// It cannot be read, for this reason.
@@ -198,8 +198,9 @@ impl SourceReader {
             let source = Some(self.config.name.clone());
             rejected.push(RejectedRow { source, path: version.path.clone(), row, reason });
         }
-        let part = Part::new(version, partition, batches, decoded.row_numbers);
-        Read::Part(Arc::new(part), rejected, decoded.rejected_count)
+        let places = decoded.row_numbers.map(|places| UInt64Array::from_iter_values(places.into_iter().map(|n| n + 1)));
+        let part = Part::new(version, partition, batches, places);
+        Read::Part(part, rejected, decoded.rejected_count)
     }
 
     fn place(&self, path: &str) -> Result<(Option<Timestamp>, Vec<Option<String>>), String> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, SourceConfig, TableKind};
 use crate::format::{self, ColumnType, FileSchema};
 use crate::index::Shape;
-use crate::transform::{Compiled, SqlProblem, SqlSpec, TableSpec, compile};
+use crate::transform::{Compiled, SqlProblem, SqlSpec, compile};
 
 /// The rules by which a row becomes a document and its hash; a change of them rewrites every document.
 pub const SPEC_VERSION: u32 = 1;
@@ -117,13 +117,14 @@ fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)
         let files = format::freeze(&columns[name], None);
         let table = with_captures(&files, source);
         require_columns(name, &source.kind, &table)?;
-        tables.push(TableSpec { source: name.clone(), schema: table.clone(), kind: source.kind.clone() });
+        tables.push((name.clone(), table.clone(), source.kind.clone()));
         file_schemas.insert(name.clone(), files);
         table_schemas.insert(name.clone(), table);
     }
     let sql = SqlSpec {
         sql: config.document.sql.clone(),
         id: config.document.id.clone(),
+        version: SPEC_VERSION,
         tables,
         hints: config.document.fields.clone(),
     };
@@ -131,7 +132,7 @@ fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)
     let shape = Shape {
         pipeline: config.pipeline.name.clone(),
         id: config.document.id.clone(),
-        fields: compiled.fields().to_vec(),
+        fields: compiled.fields.clone(),
     };
     let spec = Spec { version: SPEC_VERSION, sql: config.document.sql.clone(), sources: columns, shape };
     Ok(Ready { spec, file_schemas, table_schemas, compiled })

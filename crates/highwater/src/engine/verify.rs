@@ -52,14 +52,14 @@ impl Pipeline {
         let tables = engine.tables(&mut parts)?;
         let compiled = &engine.ready()?.compiled;
         let owned = match self.config().index.absent {
-            Absent::Keep => Some(compiled.owned_ids(&tables).map_err(Fault::from)?),
+            Absent::Keep => Some(compiled.owned_ids(&tables)?.unwrap_or_default()),
             Absent::Delete => None,
         };
         let watermark = state.stamp.map(|stamp| stamp.watermark).unwrap_or_default();
-        let mut documents = compiled.documents(tables, watermark, engine.resources()).map_err(Fault::from)?;
+        let mut documents = compiled.documents(tables, watermark, &engine.budget().query);
         let mut held = Held { dump, block: VecDeque::new() };
         while let Some(block) = documents.next().await {
-            for document in block.map_err(Fault::from)?.documents {
+            for document in block?.documents {
                 compare(&document, &mut held, owned.as_deref(), &mut report).await?;
             }
         }
@@ -72,10 +72,7 @@ impl Pipeline {
     async fn index_and_state(&self) -> Result<Result<(PipelineState, Dump), VerifyReport>, Fault> {
         let mut seen: Option<AsOf> = None;
         for _ in 0..LOOKS {
-            let Some(searcher) = index::open_searcher(&self.config().index)? else {
-                return Err(nothing_yet());
-            };
-            let (as_of, dump) = searcher.dump()?;
+            let (as_of, dump) = index::open_searcher(&self.config().index).dump()?;
             let state = self.load().await?.state;
             match &as_of {
                 Some(as_of) if Some(as_of.stamp) == state.stamp => return Ok(Ok((state, dump))),

@@ -148,7 +148,7 @@ impl PipelineView for View {
         {
             return Ok(searcher.clone());
         }
-        let searcher = index::open_searcher(&self.pipeline.config().index)?.ok_or(SearchError::Empty)?;
+        let searcher = index::open_searcher(&self.pipeline.config().index);
         if let Ok(mut open) = self.searcher.write() {
             *open = Some(searcher.clone());
         }

@@ -167,11 +167,6 @@ impl Stores {
         }
     }
 
-    /// Requests to the stores of the sources since they were opened, retries included.
-    pub fn requests(&self) -> Requests {
-        self.counters.read()
-    }
-
     /// Takes over the versions that the log pins for a source. Call it before the first listing of a process: a local
     /// file that was new when it was pinned keeps its etag only if its store knows that etag. Nothing to do for S3.
     pub fn remember<'a>(&self, source: &SourceName, versions: impl IntoIterator<Item = &'a FileVersion>) {
@@ -222,6 +217,11 @@ impl Store for Stores {
             Place::Local(folder) => folder.folders(prefix).await,
             Place::S3(place) => place.folders(prefix).await,
         }
+    }
+
+    /// Retries included.
+    fn requests(&self) -> Requests {
+        self.counters.read()
     }
 }
 
