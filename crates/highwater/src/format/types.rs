@@ -1,5 +1,6 @@
 //! What formats and columns there are, as the configuration names them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ pub enum FileFormat {
     Avro,
 }
 
-/// CSV dialect.
+/// CSV dialect. Blank lines are skipped, and a quoted empty field counts as null like an unquoted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvOptions {
     /// The first record names the columns. Without a header `columns` names them, by position.
@@ -29,7 +30,7 @@ pub struct CsvOptions {
     pub quote: u8,
     /// Before a quote within quotes; `None`: a doubled quote.
     pub escape: Option<u8>,
-    /// The text that means null; an empty unquoted field is always null.
+    /// The text that means null; an empty field is always null.
     pub null: Option<String>,
 }
 
@@ -63,6 +64,24 @@ pub enum ColumnType {
     Struct(Vec<(String, ColumnType)>),
 }
 
+/// How a file is to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// How it is written.
+    pub format: FileFormat,
+    /// For CSV.
+    pub csv: CsvOptions,
+}
+
+/// A struct's field name as type text writes it: quoted as in JSON unless it is a plain word.
+pub(super) fn field_name(name: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || c == '_';
+    if !name.is_empty() && name.chars().all(plain) {
+        return Cow::Borrowed(name);
+    }
+    Cow::Owned(serde_json::Value::from(name).to_string())
+}
+
 impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
@@ -85,7 +104,7 @@ impl fmt::Display for ColumnType {
             Self::Struct(fields) => {
                 f.write_str("struct<")?;
                 for (n, (name, kind)) in fields.iter().enumerate() {
-                    write!(f, "{}{name}: {kind}", if n == 0 { "" } else { ", " })?;
+                    write!(f, "{}{}: {kind}", if n == 0 { "" } else { ", " }, field_name(name))?;
                 }
                 return f.write_str(">");
             }
