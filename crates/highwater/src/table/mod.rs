@@ -1,13 +1,34 @@
 //! Tables: decoded files as immutable parts, in memory up to a limit and on the local disk past it, and the plain values
 //! that say what a table is made of. Knows nothing of SQL.
 
+mod cache;
+mod disk;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, UInt64Array};
 use arrow::datatypes::SchemaRef;
 use highwater_core::{FileVersion, SourceName, Timestamp};
 
 use crate::config::TableKind;
+
+pub use cache::PartCache;
+pub use disk::DiskRows;
+
+/// Why rows cannot be kept or had back.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The local cache folder refused; free space there, or name another one.
+    #[error("cannot keep rows of {path} on the local disk: {reason}")]
+    Disk {
+        /// The file whose rows they are.
+        path: Arc<str>,
+        /// What the system or the Arrow reader said.
+        reason: String,
+    },
+}
 
 /// One file version, decoded: rows in file order, columns of the table's frozen schema (captured columns included).
 #[derive(Debug)]
@@ -22,6 +43,8 @@ pub struct Part {
     pub row_count: u64,
     /// Bytes in memory when loaded.
     pub memory_bytes: u64,
+    /// The number (from 1) in the file of each row; `None` where no row was rejected, and row n simply is the nth.
+    pub row_numbers: Option<UInt64Array>,
 }
 
 /// Where a part's rows are.
@@ -29,8 +52,51 @@ pub struct Part {
 pub enum PartRows {
     /// In memory.
     Memory(Vec<RecordBatch>),
-    /// In an Arrow IPC file of the local cache folder, deleted with the part.
-    Disk(Arc<tempfile::TempPath>),
+    /// In a file of the local cache folder, deleted with the part.
+    Disk(DiskRows),
+}
+
+impl Part {
+    /// A part in memory. `row_numbers` holds one number for each row of `batches` together, or is absent.
+    pub fn new(
+        version: FileVersion,
+        partition: Option<Timestamp>,
+        batches: Vec<RecordBatch>,
+        row_numbers: Option<UInt64Array>,
+    ) -> Self {
+        let row_count = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        assert!(row_numbers.as_ref().is_none_or(|numbers| numbers.len() as u64 == row_count));
+        let memory_bytes = batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum();
+        Self { version, partition, rows: PartRows::Memory(batches), row_count, memory_bytes, row_numbers }
+    }
+
+    /// The number in the file (from 1) of the row that is `ordinal`th (from 0) in the part.
+    pub fn file_row(&self, ordinal: usize) -> u64 {
+        self.row_numbers.as_ref().map_or(ordinal as u64 + 1, |numbers| numbers.value(ordinal))
+    }
+
+    /// The rows, batch by batch, of the columns at `columns` (in that order). Batches on disk are read as they are asked
+    /// for, and other columns are not read at all; so this blocks.
+    pub fn batches(
+        &self,
+        schema: &SchemaRef,
+        columns: &[usize],
+    ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch, TableError>> + Send + '_>, TableError> {
+        match &self.rows {
+            PartRows::Memory(batches) => {
+                let columns = columns.to_vec();
+                Ok(Box::new(batches.iter().map(move |batch| batch.project(&columns).map_err(|e| self.error(&e)))))
+            }
+            PartRows::Disk(rows) => {
+                let reader = rows.read(schema, columns).map_err(|e| self.error(&e))?;
+                Ok(Box::new(reader.map(move |batch| batch.map_err(|e| self.error(&e)))))
+            }
+        }
+    }
+
+    fn error(&self, error: &dyn std::error::Error) -> TableError {
+        TableError::Disk { path: Arc::clone(&self.version.path), reason: error.to_string() }
+    }
 }
 
 /// One table of the document SQL, as a batch sees it.
@@ -42,6 +108,7 @@ pub struct Table {
     pub schema: SchemaRef,
     /// What its rows mean.
     pub kind: TableKind,
-    /// Parts in ascending (partition, path) order: a row's place is (index of its part, row number).
+    /// Parts in ascending (partition, path) order: a row's place is (index of its part, row number). Consumers that
+    /// depend on that order sort by themselves.
     pub parts: Vec<Arc<Part>>,
 }

@@ -1,0 +1,62 @@
+//! How DataFusion is set up: what it may use of the machine, and that no setting of the machine reaches a result.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::SessionConfig;
+
+/// What one run may use.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    /// Bytes of memory for the query, the tables' own rows aside.
+    pub memory_bytes: u64,
+    /// How many threads' worth of work the plan is cut into.
+    pub target_partitions: usize,
+    /// An existing folder for what does not fit into memory.
+    pub temp_folder: PathBuf,
+}
+
+/// The memory of one run.
+pub fn memory(resources: &Resources) -> Arc<dyn MemoryPool> {
+    let bytes = usize::try_from(resources.memory_bytes).unwrap_or(usize::MAX);
+    Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), NonZeroUsize::MIN.saturating_add(4)))
+}
+
+/// A session for running: with the memory and folder of `resources`. Hash joins are faster, but cannot spill.
+pub fn running(resources: &Resources, memory: &Arc<dyn MemoryPool>, hash_joins: bool) -> Result<SessionState> {
+    let folders = DiskManagerMode::Directories(vec![resources.temp_folder.clone()]);
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::clone(memory))
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(folders))
+        .build_arc()?;
+    let partitions = resources.target_partitions.max(1);
+    let mut config = config().with_target_partitions(partitions);
+    let options = config.options_mut();
+    options.optimizer.prefer_hash_join = hash_joins;
+    let share = usize::try_from(resources.memory_bytes).unwrap_or(usize::MAX) / (16 * partitions);
+    options.execution.sort_spill_reservation_bytes = options.execution.sort_spill_reservation_bytes.min(share);
+    options.execution.sort_in_place_threshold_bytes = options.execution.sort_in_place_threshold_bytes.min(share);
+    Ok(state(config, runtime))
+}
+
+/// A session for planning alone.
+pub fn planning() -> SessionState {
+    state(config().with_target_partitions(1), Arc::new(RuntimeEnv::default()))
+}
+
+fn config() -> SessionConfig {
+    let mut config = SessionConfig::new().with_information_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.collect_spans = true;
+    config
+}
+
+fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionState {
+    SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build()
+}
