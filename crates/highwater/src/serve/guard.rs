@@ -64,5 +64,5 @@ fn is_loopback(authority: &Authority) -> bool {
     }
     // An address cannot be rebound, so any loopback address is as good as the two usual ones.
     let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    address.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }

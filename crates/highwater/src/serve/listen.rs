@@ -65,8 +65,11 @@ pub async fn listen(
     };
     let listener = TcpListener::bind(addr).await.map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
-    let router =
-        if bound.ip().is_loopback() { router.layer(middleware::from_fn(guard::loopback_only)) } else { router };
+    let router = if bound.ip().to_canonical().is_loopback() {
+        router.layer(middleware::from_fn(guard::loopback_only))
+    } else {
+        router
+    };
     // The security headers stand on a refusal of the guard too.
     let router = router.layer(middleware::map_response(guard::secure));
     let server = task::spawn(async move { axum::serve(listener, router).with_graceful_shutdown(shutdown).await });

@@ -42,7 +42,10 @@ fn paths(schemas: &mut SchemaGenerator) -> Value {
     let id = path_parameter("id", "The document's id, percent-encoded; it may contain slashes.");
     let q = json!({
         "name": "q", "in": "query",
-        "description": format!("In the index's own query language; empty or `*`: all. At most {MAX_QUERY_BYTES} bytes and {MAX_QUERY_GROUPS} `(`."),
+        "description": format!(
+            "In the index's own query language; empty or `*`: all. At most {MAX_QUERY_BYTES} bytes and \
+             {MAX_QUERY_GROUPS} `(`."
+        ),
         "schema": { "type": "string", "maxLength": MAX_QUERY_BYTES },
     });
     let hits = number("limit", "How many hits at most.", 1, MAX_LIMIT, DEFAULT_HITS);
@@ -58,26 +61,28 @@ fn paths(schemas: &mut SchemaGenerator) -> Value {
     let unwell = answer::<HealthReport>(schemas, "A pipeline is not, for the reason given.");
     let health = [("200", well), ("503", unwell)];
 
+    let of_one = ["400", "404", "500", "503"];
+    let search = errors(schemas, search, &of_one);
+    let get = errors(schemas, get, &of_one);
+    let status = errors(schemas, status, &of_one);
+    let last = errors(schemas, last, &of_one);
+    let list = errors(schemas, list, &["400"]);
+    let openapi = vec![("200", plain("An OpenAPI document.", "application/json"))];
+    let metrics = vec![("200", plain("OpenMetrics text.", "application/openmetrics-text"))];
+    let page = vec![("200", plain("A page.", "text/html"))];
+
     json!({
-        "/": page(),
-        "/api/v1/pipelines": get_of("pipelines", "List the pipelines", &[], errors(schemas, list, &["400"])),
-        "/api/v1/pipelines/{name}/search":
-            get_of("search", "Search", &[&name, &q, &hits, &offset], errors(schemas, search, &["400", "404", "500", "503"])),
-        "/api/v1/pipelines/{name}/documents/{id}":
-            get_of("document", "Get a document", &[&name, &id], errors(schemas, get, &["400", "404", "500", "503"])),
-        "/api/v1/pipelines/{name}/status":
-            get_of("status", "Tell how a pipeline stands", &[&name], errors(schemas, status, &["400", "404", "500", "503"])),
-        "/api/v1/pipelines/{name}/batches":
-            get_of("batches", "List the last batches", &[&name, &batches], errors(schemas, last, &["400", "404", "500", "503"])),
-        "/api/v1/openapi.json": get_of("openapi", "This document", &[], vec![("200", plain("An OpenAPI document.", "application/json"))]),
-        "/metrics": get_of("metrics", "Metrics", &[], vec![("200", plain("OpenMetrics text.", "application/openmetrics-text"))]),
+        "/": get_of("page", "The operator's page", &[], page),
+        "/api/v1/pipelines": get_of("pipelines", "List the pipelines", &[], list),
+        "/api/v1/pipelines/{name}/search": get_of("search", "Search", &[&name, &q, &hits, &offset], search),
+        "/api/v1/pipelines/{name}/documents/{id}": get_of("document", "Get a document", &[&name, &id], get),
+        "/api/v1/pipelines/{name}/status": get_of("status", "Tell how a pipeline stands", &[&name], status),
+        "/api/v1/pipelines/{name}/batches": get_of("batches", "List the last batches", &[&name, &batches], last),
+        "/api/v1/openapi.json": get_of("openapi", "This document", &[], openapi),
+        "/metrics": get_of("metrics", "Metrics", &[], metrics),
         "/healthz": get_of("alive", "Tell whether the loops make progress", &[], health.to_vec()),
         "/readyz": get_of("ready", "Tell whether the indexes are fresh within their objectives", &[], health.to_vec()),
     })
-}
-
-fn page() -> Value {
-    get_of("page", "The operator's page", &[], vec![("200", plain("A page.", "text/html"))])
 }
 
 fn get_of(id: &str, summary: &str, parameters: &[&Value], responses: Vec<(&str, Value)>) -> Value {

@@ -74,7 +74,8 @@ fn quarantined(files: &[Quarantined], facts: &Facts) -> Markup {
         details open id="quarantined" {
             summary { (counted(files.len() as u64, "file", "files")) " in quarantine" }
             p.todo {
-                "Their last good version stays in the table. Replace the file: a new version is read as soon as it is seen."
+                "Their last good version stays in the table. Replace the file: a new version is read as soon as it "
+                "is seen."
             }
             div.scroll role="region" tabindex="0" aria-label="Files in quarantine" {
                 table {
@@ -145,7 +146,9 @@ fn rejected(rows: &[RejectedRow]) -> Markup {
             p.todo { "The other rows of these files are in. Correct the rows, and write the file anew." }
             div.scroll role="region" tabindex="0" aria-label="Refused rows" {
                 table {
-                    thead { tr { th scope="col" { "Where" } th.number scope="col" { "Row" } th scope="col" { "Reason" } } }
+                    thead { tr {
+                        th scope="col" { "Where" } th.number scope="col" { "Row" } th scope="col" { "Reason" }
+                    } }
                     tbody {
                         @for row in rows.iter().take(SHOWN) {
                             tr {

@@ -123,7 +123,9 @@ pub(super) fn sources(facts: &Facts) -> Markup {
                                         }
                                         None => { td.number { "–" } td.number { "–" } }
                                     }
-                                    td.number { @match status.files.get(name) { Some(files) => (count(*files)), None => "–" } }
+                                    td.number {
+                                        @match status.files.get(name) { Some(files) => (count(*files)), None => "–" }
+                                    }
                                 }
                             }
                         }

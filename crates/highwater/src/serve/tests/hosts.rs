@@ -33,6 +33,7 @@ async fn only_loopback_names_are_answered_on_loopback() {
         ("127.0.0.1.evil.example", 421),
         ("localhost@evil.example", 421),
         ("evil.example@localhost", 421),
+        ("[::ffff:127.0.0.1]", 200),
         ("10.0.0.1", 421),
         ("0.0.0.0", 421),
         ("", 421),
