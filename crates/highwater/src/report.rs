@@ -4,10 +4,14 @@
 use std::collections::BTreeMap;
 
 use highwater_core::holes::Hole;
+use highwater_core::ports::Fault;
 use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow, Requests};
 use highwater_core::{Sequence, SourceName, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::index::{AsOf, Found, StoredDocument};
 
 /// `once --json`, a line of `run --json`, and an entry of `batches`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -150,7 +154,7 @@ pub struct HitReport {
     /// How well it matches.
     pub score: f32,
     /// The document.
-    pub document: Box<serde_json::value::RawValue>,
+    pub document: Box<RawValue>,
 }
 
 /// `get --json`.
@@ -163,14 +167,25 @@ pub struct DocumentReport {
     /// The batch that wrote it.
     pub seq: Sequence,
     /// The document.
-    pub document: Box<serde_json::value::RawValue>,
+    pub document: Box<RawValue>,
+}
+
+impl From<AsOf> for AsOfReport {
+    fn from(as_of: AsOf) -> Self {
+        Self { seq: as_of.stamp.sequence, watermark: as_of.stamp.watermark, newest: as_of.newest }
+    }
+}
+
+fn raw(document: &StoredDocument) -> Result<Box<RawValue>, Fault> {
+    serde_json::from_slice(&document.json)
+        .map_err(|error| Fault::Internal(format!("document {:?} in the index is not JSON: {error}", document.id)))
 }
 
 /// What was found, as a report.
 pub fn found(found: Found) -> Result<SearchReport, Fault> {
     let mut hits = Vec::with_capacity(found.hits.len());
     for hit in found.hits {
-        let document = raw(hit.document.json)?;
+        let document = raw(&hit.document)?;
         hits.push(HitReport { id: hit.document.id.into(), score: hit.score, document });
     }
     Ok(SearchReport { as_of: found.as_of.into(), total: found.total, hits })
@@ -178,7 +193,7 @@ pub fn found(found: Found) -> Result<SearchReport, Fault> {
 
 /// A document, as a report.
 pub fn document(stored: StoredDocument, as_of: AsOf) -> Result<DocumentReport, Fault> {
-    let document = raw(stored.json)?;
+    let document = raw(&stored)?;
     Ok(DocumentReport { as_of: as_of.into(), id: stored.id.into(), seq: stored.sequence, document })
 }
 

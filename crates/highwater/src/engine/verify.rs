@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::BoxStream;
 use highwater_core::driver::Driver;
 use highwater_core::log::PipelineState;
 use highwater_core::ports::{Clock as _, Fault, SourceInput};
@@ -14,7 +13,7 @@ use highwater_core::{SourceName, Timestamp};
 use super::pipeline::{Pipeline, looking};
 use super::progress::Progress;
 use crate::config::Absent;
-use crate::index::{self, AsOf, StoredDocument};
+use crate::index::{self, AsOf, Dump, StoredDocument};
 use crate::report::VerifyReport;
 use crate::transform::Document;
 
@@ -23,8 +22,6 @@ const NAMED: usize = 1000;
 /// A batch may stand between its commit and its record for a moment.
 const LOOKS: usize = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-type Dump = BoxStream<'static, Result<Vec<StoredDocument>, Fault>>;
 
 impl Pipeline {
     /// Computes the documents from the file versions of the index's own batch and compares them with the index, byte for

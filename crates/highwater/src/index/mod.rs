@@ -1,6 +1,11 @@
 //! The contract of sinks: an index that is kept, batch by batch. Knows nothing of sources or SQL.
 
+pub mod contract;
+pub mod model;
+pub mod tantivy;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -8,8 +13,42 @@ use highwater_core::ports::{Fault, Stamp};
 use highwater_core::{Sequence, SourceName, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::config::FieldHint;
+use crate::config::{FieldHint, IndexConfig, IndexKind};
 use crate::transform::{Document, DocumentHash};
+
+/// The longest id that any sink takes, in bytes.
+pub const MAX_ID_BYTES: usize = 32_766;
+
+/// Why an index could not be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum IndexError {
+    /// Another process (or another sink of this one) writes to it: stop.
+    #[error("the index is held by another process: {0}")]
+    Held(String),
+    /// It was built by another shape: take a new path.
+    #[error("the index was built for other fields: {0}")]
+    ShapeChanged(String),
+    /// The shape cannot be indexed: rename or hint the field.
+    #[error("{0}")]
+    Shape(String),
+    /// The folder cannot be read or written: try again.
+    #[error("{0}")]
+    Unavailable(String),
+    /// What stands in the folder is not what this program writes: look at it.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl From<IndexError> for Fault {
+    fn from(error: IndexError) -> Self {
+        let message = error.to_string();
+        match error {
+            IndexError::Held(_) => Self::Fenced(message),
+            IndexError::Unavailable(_) => Self::Unavailable(message),
+            IndexError::ShapeChanged(_) | IndexError::Shape(_) | IndexError::Damaged(_) => Self::Invalid(message),
+        }
+    }
+}
 
 /// One field of the documents, as the sink is to search it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,11 +165,14 @@ pub trait Searcher: Send + Sync {
     async fn search(&self, query: &SearchQuery) -> Result<Found, SearchError>;
     /// One document by id, with the commit that it was read from.
     async fn get(&self, id: &str) -> Result<(Option<StoredDocument>, AsOf), SearchError>;
-    /// Every document ascending by the bytes of the id, in blocks of canonical JSON.
-    fn dump(&self) -> Result<BoxStream<'static, Result<Vec<StoredDocument>, Fault>>, Fault>;
+    /// The newest commit and every document of it, ascending by the bytes of the id, in blocks of canonical JSON.
+    fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault>;
     /// The commit that a search would see now, and its number of documents; `None` before the first.
     fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault>;
 }
+
+/// Documents of one commit, in blocks.
+pub type Dump = BoxStream<'static, Result<Vec<StoredDocument>, Fault>>;
 
 /// What to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,4 +230,27 @@ pub enum SearchError {
     /// The index cannot be read.
     #[error(transparent)]
     Fault(#[from] Fault),
+}
+
+/// Opens the sink of a configuration for writing.
+pub fn open(
+    index: &IndexConfig,
+    shape: &Shape,
+    writer_memory_bytes: u64,
+    threads: usize,
+) -> Result<Box<dyn Sink>, IndexError> {
+    match &index.kind {
+        IndexKind::Tantivy { path } => {
+            let writer_memory_bytes = usize::try_from(writer_memory_bytes).unwrap_or(usize::MAX);
+            let options = tantivy::TantivyOptions { writer_memory_bytes, threads };
+            Ok(Box::new(tantivy::TantivySink::open(path, shape, options)?))
+        }
+    }
+}
+
+/// Opens the index of a configuration for reading; it need not be there yet.
+pub fn open_searcher(index: &IndexConfig) -> Arc<dyn Searcher> {
+    match &index.kind {
+        IndexKind::Tantivy { path } => Arc::new(tantivy::TantivySearcher::open(path)),
+    }
 }

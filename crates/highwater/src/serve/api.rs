@@ -105,34 +105,19 @@ pub(super) async fn document(
     let Path((name, id)) = path?;
     let view = named(&site, &name)?;
     let (found, as_of) = view.searcher().await?.get(&id).await?;
-    let as_of = report(&as_of);
     let Some(stored) = found else {
-        return Err(Refusal::not_found(format!("no document has the id {id:?}")).as_of(as_of));
+        return Err(Refusal::not_found(format!("no document has the id {id:?}")).as_of(as_of.into()));
     };
-    Ok(Json(DocumentReport { as_of, id: stored.id.to_string(), seq: stored.sequence, document: json(&stored)? }))
+    Ok(Json(report::document(stored, as_of)?))
 }
 
 /// Searches one pipeline.
 pub(super) async fn find(view: &dyn PipelineView, query: &SearchQuery) -> Result<SearchReport, Refusal> {
-    let found = view.searcher().await?.search(query).await?;
-    let mut hits = Vec::with_capacity(found.hits.len());
-    for hit in found.hits {
-        hits.push(HitReport { document: json(&hit.document)?, id: hit.document.id.into(), score: hit.score });
-    }
-    Ok(SearchReport { as_of: report(&found.as_of), total: found.total, hits })
+    Ok(report::found(view.searcher().await?.search(query).await?)?)
 }
 
 fn named<'a>(site: &'a Site, name: &str) -> Result<&'a Arc<dyn PipelineView>, Refusal> {
     site.view(name).ok_or_else(|| Refusal::unknown_pipeline(name))
-}
-
-fn report(as_of: &AsOf) -> AsOfReport {
-    AsOfReport { seq: as_of.stamp.sequence, watermark: as_of.stamp.watermark, newest: as_of.newest.clone() }
-}
-
-fn json(document: &StoredDocument) -> Result<Box<RawValue>, Fault> {
-    serde_json::from_slice(&document.json)
-        .map_err(|error| Fault::Internal(format!("document {:?} in the index is not JSON: {error}", document.id)))
 }
 
 impl From<PathRejection> for Refusal {

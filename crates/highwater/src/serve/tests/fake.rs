@@ -202,8 +202,8 @@ impl Searcher for FakeIndex {
         Ok((found, Self::stamp()))
     }
 
-    fn dump(&self) -> Result<BoxStream<'static, Result<Vec<StoredDocument>, Fault>>, Fault> {
-        Ok(stream::empty().boxed())
+    fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault> {
+        Ok((Some(Self::stamp()), stream::empty().boxed()))
     }
 
     fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault> {
