@@ -133,6 +133,7 @@ pub fn fancy(file: &Path, text: &str, problems: &[Problem], severity: Severity, 
         if handler.render_report(&mut drawn, &shown).is_err() {
             drawn += &plain(file, std::slice::from_ref(problem), "");
         }
+        drawn.push('\n');
     }
     drawn
 }
