@@ -78,6 +78,11 @@ impl Output {
         Arc::new(Bar::new(self.terminal))
     }
 
+    /// Prints bytes as they are, ended by a line break.
+    pub fn bytes(&self, line: &[u8]) -> Result<(), CliError> {
+        self.write(line)
+    }
+
     /// Prints lines as they are: documents of `dump`.
     pub fn lines<'l>(&self, lines: impl Iterator<Item = &'l [u8]>) -> Result<(), CliError> {
         let mut block = Vec::new();

@@ -80,7 +80,7 @@ pub fn log(records: &[Record]) -> String {
     for record in records {
         let (kind, watermark, what) = match &record.body {
             Body::Claim { holder, version } => ("claim", None, format!("{holder}, version {version}")),
-            Body::Advance { watermark } => ("advance", Some(*watermark), String::new()),
+            Body::Advance { watermark, .. } => ("advance", Some(*watermark), String::new()),
             Body::Batch(batch) => {
                 let receipt = &batch.receipt;
                 let mode = match receipt.mode {

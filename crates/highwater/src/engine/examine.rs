@@ -121,9 +121,9 @@ fn found(error: SpecError) -> Vec<Found> {
             let fix = "state them as columns = { name = \"type\", … }, or add a file".into();
             vec![Found { place: Place::Key(vec!["source".into(), source.to_string()]), message, fix }]
         }
-        SpecError::MissingColumn { source, role, known, .. } => {
+        SpecError::MissingColumn { name, role, known, .. } => {
             let fix = format!("name one of its columns ({known}), or state it in columns");
-            vec![Found { place: key(&source, role), message, fix }]
+            vec![Found { place: key(&name, role), message, fix }]
         }
         SpecError::Sql(problems) => {
             let mut all = Vec::new();

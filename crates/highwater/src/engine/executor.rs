@@ -124,8 +124,9 @@ impl Engine {
     ) -> Result<Parts, Fault> {
         let mut parts = Parts::default();
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
+        let (files, tables) = (ready.file_schemas.clone(), ready.table_schemas.clone());
         for (name, input) in sources {
-            let schemas = (ready.file_schemas[name].clone(), ready.table_schemas[name].clone());
+            let schemas = (files[name].clone(), tables[name].clone());
             let added: HashSet<&FileVersion> = input.added.iter().collect();
             let mut here: Vec<Arc<Part>> = Vec::with_capacity(input.live.len());
             let mut wanted = Vec::new();

@@ -12,7 +12,7 @@ use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, W
 use highwater_core::partition::Calendar;
 use highwater_core::plan::Plan;
 use highwater_core::policy::{self, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
-use highwater_core::ports::{Clock, Fault, Store as _};
+use highwater_core::ports::{Clock, Fault};
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -144,6 +144,7 @@ impl Pipeline {
     pub async fn plan(&self, now: Option<Timestamp>) -> Result<LookAhead, Fault> {
         let clock = self.fixed(now).await?;
         let loaded = self.load().await?;
+        self.remember(&loaded.state);
         let now = clock.now();
         let policies = self.sources()?;
         let mut revisit = BTreeMap::new();
@@ -197,10 +198,15 @@ impl Pipeline {
         for damaged in &claimed.damaged {
             tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
         }
-        for (name, source) in &claimed.state.sources {
+        self.remember(&claimed.state);
+        Ok(Session { claimed, exclusive })
+    }
+
+    /// The stores know local files again by what the log pins.
+    pub(super) fn remember(&self, state: &PipelineState) {
+        for (name, source) in &state.sources {
             self.stores.remember(name, source.live.values());
         }
-        Ok(Session { claimed, exclusive })
     }
 
     /// The log, which saves a listing a record while a lock holds.

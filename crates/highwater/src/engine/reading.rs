@@ -72,8 +72,11 @@ impl Reader {
     pub async fn learn(&self, source: &SourceName, files: &[FileVersion]) -> Result<Option<FileSchema>, Fault> {
         let reader = self.source(source)?;
         let mut learnt: Option<FileSchema> = None;
-        let looks = futures::stream::iter(files.iter().map(|version| self.learn_one(reader.clone(), version.clone())));
-        let mut looks = looks.buffered(self.cores);
+        let mut looks = Vec::with_capacity(files.len());
+        for version in files {
+            looks.push(self.learn_one(reader.clone(), version.clone()));
+        }
+        let mut looks = futures::stream::iter(looks).buffered(self.cores);
         while let Some(schema) = looks.next().await {
             if let Some(schema) = schema? {
                 learnt = Some(match learnt {
@@ -131,7 +134,10 @@ impl Reader {
         versions: &[FileVersion],
     ) -> Result<Vec<(FileVersion, Read)>, Fault> {
         let reader = self.source(source)?;
-        let reads = versions.iter().map(|version| self.read_one(reader.clone(), schemas.clone(), version.clone()));
+        let mut reads = Vec::with_capacity(versions.len());
+        for version in versions {
+            reads.push(self.read_one(reader.clone(), schemas.clone(), version.clone()));
+        }
         let mut reads = futures::stream::iter(reads).buffered(self.cores);
         let mut all = Vec::with_capacity(versions.len());
         while let Some(read) = reads.next().await {

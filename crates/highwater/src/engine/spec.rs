@@ -49,10 +49,10 @@ pub enum SpecError {
     #[error("source {0} has no files to learn its columns from: state them in [source.{0}] as columns = {{ … }}, or add a file")]
     NoColumns(SourceName),
     /// A key, version or deleted column that the files do not have.
-    #[error("source {source}: its {role} column {column:?} is not among the columns of its files ({known})")]
+    #[error("source {name}: its {role} column {column:?} is not among the columns of its files ({known})")]
     MissingColumn {
         /// The source.
-        source: SourceName,
+        name: SourceName,
         /// `key`, `version` or `deleted`.
         role: &'static str,
         /// What the configuration names.
@@ -146,8 +146,8 @@ fn require_columns(source: &SourceName, kind: &TableKind, table: &SchemaRef) -> 
     for (role, column) in named {
         if table.field_with_name(column).is_err() {
             let known: Vec<&str> = table.fields().iter().map(|field| field.name().as_str()).collect();
-            let (source, column, known) = (source.clone(), column.clone(), known.join(", "));
-            return Err(SpecError::MissingColumn { source, role, column, known });
+            let (name, column, known) = (source.clone(), column.clone(), known.join(", "));
+            return Err(SpecError::MissingColumn { name, role, column, known });
         }
     }
     Ok(())

@@ -87,6 +87,7 @@ impl Pipeline {
 
     /// Replaces pinned versions by what the store holds now, by the clock of the last record.
     async fn relist(&self, state: &PipelineState, inputs: &mut BTreeMap<SourceName, SourceInput>) -> Result<(), Fault> {
+        self.remember(state);
         let clock: Timestamp = state.clock.unwrap_or_else(|| self.clock.now());
         let mut driver = Driver::resume(self.policy()?, self.sources()?, looking(state.clone()), true);
         driver.look(&*self.stores, clock, true).await;

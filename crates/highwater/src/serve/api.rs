@@ -6,16 +6,14 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
-use highwater_core::ports::Fault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::answer::Refusal;
 use super::params::Params;
 use super::{PipelineView, Site};
-use crate::index::{AsOf, SearchQuery, StoredDocument};
-use crate::report::{AsOfReport, BatchReport, DocumentReport, HitReport, SearchReport, StatusReport};
+use crate::index::SearchQuery;
+use crate::report::{self, BatchReport, DocumentReport, SearchReport, StatusReport};
 
 /// Hits, and batches, in an answer that was asked without `limit`.
 pub(super) const DEFAULT_HITS: usize = 10;

@@ -22,6 +22,8 @@ pub use compile::{Compiled, SqlProblem, SqlSpec, compile};
 pub use document::{DocumentBlock, MAX_ID_BYTES};
 pub use session::Resources;
 
+use highwater_core::ports::Fault;
+
 use crate::table::TableError;
 
 /// One document: the canonical JSON of one row of the SQL.
@@ -66,4 +68,15 @@ pub enum TransformError {
     /// Our own defect.
     #[error("internal error in the SQL's plan: {0}")]
     Internal(String),
+}
+
+impl From<TransformError> for Fault {
+    fn from(error: TransformError) -> Self {
+        let message = error.to_string();
+        match error {
+            TransformError::Sql(_) | TransformError::Memory(_) => Self::Invalid(message),
+            TransformError::Disk(_) | TransformError::Table(_) => Self::Unavailable(message),
+            TransformError::Internal(_) => Self::Internal(message),
+        }
+    }
 }

@@ -7,13 +7,13 @@ use ::tantivy::collector::{Count, TopDocs};
 use ::tantivy::query::{Query, QueryParser, QueryParserError};
 use ::tantivy::{TantivyError, query_grammar};
 use async_trait::async_trait;
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{self, StreamExt};
 use highwater_core::ports::Fault;
 
 use super::layout::Layout;
 use super::schema::Physical;
 use super::snapshot::{Snapshot, Snapshots, fault};
-use crate::index::{AsOf, Found, Hit, SearchError, SearchQuery, Searcher, StoredDocument};
+use crate::index::{AsOf, Dump, Found, Hit, SearchError, SearchQuery, Searcher, StoredDocument};
 use crate::task;
 
 /// Reads an embedded index. Each call sees the newest commit of the generation that the folder points at; there need not

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{self, StreamExt};
 use highwater_core::holes::{Hole, HoleCause};
 use highwater_core::ports::{Clock, Fault, Stamp};
 use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow, Requests};
 use highwater_core::{FileVersion, Sequence, SourceName, Timestamp};
 
-use crate::index::{AsOf, Found, Hit, SearchError, SearchQuery, Searcher, StoredDocument};
+use crate::index::{AsOf, Dump, Found, Hit, SearchError, SearchQuery, Searcher, StoredDocument};
 use crate::report::{BatchReport, Percentiles, StatusReport, WriterReport};
 use crate::serve::{PipelineView, Progress};
 
@@ -235,6 +235,7 @@ pub fn status(name: &str) -> StatusReport {
 
 pub fn batch(seq: u64) -> BatchReport {
     BatchReport {
+        add_only: false,
         seq: Sequence(seq),
         clock: at("2026-05-01T12:00:00Z"),
         watermark: Some(at("2026-05-01T11:55:00Z")),
