@@ -377,7 +377,7 @@ fn file(part: &Part, rows: usize) -> Result<ArrayRef> {
 }
 
 fn places(part: usize, first: usize, rows: usize) -> ArrayRef {
-    let start = (part as u64) << 32 | first as u64;
+    let start = ((part as u64) << 32) | first as u64;
     Arc::new(UInt64Array::from_iter_values(start..start + rows as u64))
 }
 
