@@ -135,7 +135,7 @@ fn owned_ids_are_those_of_all_rows_live_or_deleted() {
                SELECT b.k AS id, c.n FROM best b LEFT JOIN (SELECT k, count(*) AS n FROM u GROUP BY k) c ON b.k = c.k";
     let compiled = compiled(sql, std::slice::from_ref(&table));
     assert_eq!(compiled.id_origin, Some((highwater_core::SourceName::new("u"), "k".to_owned())));
-    let owned = compiled.owned_ids(&[table.clone()]).unwrap().unwrap();
+    let owned = compiled.owned_ids(std::slice::from_ref(&table)).unwrap().unwrap();
     assert_eq!(owned.iter().map(|id| &**id).collect::<Vec<_>>(), ["x", "y"]);
     let origin = |sql: &str| support::compiled(sql, std::slice::from_ref(&table)).id_origin.map(|o| o.1);
     assert_eq!(origin("SELECT k AS id, sum(n) AS n FROM u GROUP BY k"), Some("k".to_owned()));
