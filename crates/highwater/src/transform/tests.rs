@@ -26,6 +26,30 @@ async fn a_hash_covers_the_specs_version() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_are_utc() {
+    let sql =
+        "SELECT k AS id, cast('2024-05-01 10:00:00' AS timestamp) AS a, date_trunc('day', to_timestamp_micros(v)) AS b,
+               to_timestamp('2024-05-01T10:00:00') AS c, cast(to_timestamp_micros(v) AS date) AS d,
+               date_part('hour', to_timestamp_micros(v)) AS e, to_char(to_timestamp_micros(v), '%H:%M') AS f FROM t";
+    let got = run(sql, vec![append("t", vec![part("a", 0, &[("x", 1_714_557_600_000_000)])])]).await;
+    let expected = concat!(
+        r#"{"a":"2024-05-01T10:00:00Z","b":"2024-05-01T00:00:00Z","c":"2024-05-01T10:00:00Z","#,
+        r#""d":"2024-05-01","e":10,"f":"10:00","id":"x"}"#
+    );
+    assert_eq!(json(&got), [expected]);
+}
+
+#[test]
+fn the_machines_zone_changes_nothing() {
+    for zone in ["Asia/Seoul", "America/St_Johns"] {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let told = again.args(["--exact", "transform::tests::times_are_utc"]).env("TZ", zone).output().unwrap();
+        let text = String::from_utf8_lossy(&told.stdout);
+        assert!(told.status.success() && text.contains("1 passed"), "{zone}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_equal_ids_the_greatest_bytes_win_and_bad_ids_are_named() {
     let rows = [("a", 1), ("a", 3), ("a", 2), ("", 1), ("b", 9)];
     let table = append("t", vec![part("a", 0, &rows)]);
