@@ -6,8 +6,8 @@ use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::reader::StreamReader;
@@ -68,19 +68,9 @@ fn write_column(
     let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME))?;
     let mut writer = StreamWriter::try_new_with_options(&mut *out, &column, options)?;
     for batch in batches {
-        let values = compact(batch.column(index));
-        writer.write(&RecordBatch::try_new(Arc::new(column.clone()), vec![values])?)?;
+        writer.write(&batch.project(&[index])?)?;
     }
     writer.finish()
-}
-
-/// Views may drag whole buffers of other rows along; written out they must not.
-fn compact(values: &ArrayRef) -> ArrayRef {
-    match values.data_type() {
-        DataType::Utf8View => Arc::new(values.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(values.as_binary_view().gc()),
-        _ => Arc::clone(values),
-    }
 }
 
 fn next_batch(

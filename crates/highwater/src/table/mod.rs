@@ -8,8 +8,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt64Array};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{DataType, SchemaRef};
 use highwater_core::{FileVersion, SourceName, Timestamp};
 
 use crate::config::TableKind;
@@ -57,13 +58,14 @@ pub enum PartRows {
 }
 
 impl Part {
-    /// A part in memory. `row_numbers` holds one number for each row of `batches` together, or is absent.
+    /// A part in memory; large batches are cut, and none keeps hold of rows of others. `row_numbers` holds one number for each row of `batches` together, or is absent.
     pub fn new(
         version: FileVersion,
         partition: Option<Timestamp>,
         batches: Vec<RecordBatch>,
         row_numbers: Option<UInt64Array>,
     ) -> Self {
+        let batches: Vec<RecordBatch> = batches.iter().flat_map(pieces).collect();
         let row_count = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         assert!(row_numbers.as_ref().is_none_or(|numbers| numbers.len() as u64 == row_count));
         let memory_bytes = batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum();
@@ -97,6 +99,32 @@ impl Part {
     fn error(&self, error: &dyn std::error::Error) -> TableError {
         TableError::Disk { path: Arc::clone(&self.version.path), reason: error.to_string() }
     }
+}
+
+/// The most rows of a batch: what the query engine works on at a time.
+const MOST_ROWS: usize = 8_192;
+
+/// A batch as pieces that own their rows. A mere slice would count, and pin, the memory of the whole.
+fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
+    let rows = batch.num_rows();
+    let cut = |from: usize| {
+        let to = rows.min(from + MOST_ROWS);
+        let places = UInt64Array::from_iter_values(from as u64..to as u64);
+        take_record_batch(batch, &places).unwrap_or_else(|_| batch.slice(from, to - from))
+    };
+    let cut = if rows > MOST_ROWS { (0..rows).step_by(MOST_ROWS).map(cut).collect() } else { vec![batch.clone()] };
+    cut.into_iter().map(|piece| without_strange_buffers(&piece)).collect()
+}
+
+/// Views may drag along whole buffers of other rows.
+fn without_strange_buffers(batch: &RecordBatch) -> RecordBatch {
+    let columns = batch.columns().iter().map(|values| match values.data_type() {
+        DataType::Utf8View => Arc::new(values.as_string_view().gc()) as ArrayRef,
+        DataType::BinaryView => Arc::new(values.as_binary_view().gc()),
+        _ => Arc::clone(values),
+    });
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options).unwrap_or_else(|_| batch.clone())
 }
 
 /// One table of the document SQL, as a batch sees it.

@@ -80,3 +80,18 @@ fn a_part_alone_over_the_budget_is_given_back_from_disk() {
     assert_eq!(part.row_count, 300);
     assert_eq!(part.file_row(4), 5);
 }
+
+#[test]
+fn a_part_owns_its_rows_in_pieces_of_bounded_size() {
+    let texts = StringViewArray::from_iter_values((0..100_000).map(|n| format!("a rather long text, number {n}")));
+    let numbers = Int64Array::from_iter_values(0..100_000);
+    let columns: Vec<(&str, ArrayRef)> = vec![("n", Arc::new(numbers)), ("v", Arc::new(texts))];
+    let whole = RecordBatch::try_from_iter(columns).unwrap();
+    let part = Part::new(version("a"), None, vec![whole.slice(10, 20_000)], None);
+    let PartRows::Memory(batches) = &part.rows else { panic!("in memory") };
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [8_192, 8_192, 3_616]);
+    assert_eq!(concat_batches(&whole.schema(), batches).unwrap(), whole.slice(10, 20_000));
+    let small = Part::new(version("a"), None, vec![whole.slice(10, 100)], None);
+    assert!(part.memory_bytes < whole.get_array_memory_size() as u64 / 3, "{} bytes", part.memory_bytes);
+    assert_eq!(small.row_count, 100);
+}

@@ -265,9 +265,9 @@ fn write_decimal(out: &mut Vec<u8>, digits: &str, scale: i8) {
 fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let group = chunk.iter().fold(0_u32, |group, byte| (group << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for n in 0..4 {
-            let letter = LETTERS[(group >> (18 - 6 * n) & 63) as usize];
+            let letter = LETTERS[((group >> (18 - 6 * n)) & 63) as usize];
             out.push(if n <= chunk.len() { letter } else { b'=' });
         }
     }

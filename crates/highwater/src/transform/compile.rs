@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, TableReference};
@@ -20,7 +20,7 @@ use super::determinism;
 use super::fields::fields;
 use super::functions::{WATERMARK, watermark};
 use super::lineage::origin;
-use super::provider::{FILE, PARTITION, SourceTable};
+use super::provider::{FILE, PARTITION, PLACE, SourceTable};
 use super::session;
 use super::statement::{Prepared, locate, parse};
 use crate::config::{FieldHint, TableKind};
@@ -94,7 +94,7 @@ pub struct Compiled {
 /// Checks the SQL and plans it; or says everything that is wrong with it.
 pub fn compile(spec: &SqlSpec) -> Result<Compiled, Vec<SqlProblem>> {
     let prepared = parse(&spec.sql)?;
-    reserved_columns(spec)?;
+    fitting_tables(spec)?;
     let state = session::planning();
     known_tables(spec, &state, &prepared)?;
     let planned = plan(spec, state, &prepared).map_err(|error| vec![problem(&spec.sql, &error)])?;
@@ -125,16 +125,36 @@ pub fn compile(spec: &SqlSpec) -> Result<Compiled, Vec<SqlProblem>> {
     Ok(compiled)
 }
 
-fn reserved_columns(spec: &SqlSpec) -> Result<(), Vec<SqlProblem>> {
+/// No column may have a name that is taken, and an `upsert` table must have the columns that say which row stands.
+fn fitting_tables(spec: &SqlSpec) -> Result<(), Vec<SqlProblem>> {
     let mut problems = Vec::new();
-    for (source, schema, _) in &spec.tables {
-        for name in [PARTITION, FILE] {
+    for (source, schema, kind) in &spec.tables {
+        for name in [PARTITION, FILE, PLACE] {
             if schema.index_of(name).is_ok() {
                 problems.push(SqlProblem::new(format!("{source} has a column {name}, and that name is taken")));
             }
         }
+        for (name, part) in deciding_columns(kind) {
+            match schema.field_with_name(name) {
+                Err(_) => problems.push(SqlProblem::new(format!("{source} has no column {name}, which is its {part}"))),
+                Ok(field) if part == "deleted" && field.data_type() != &DataType::Boolean => {
+                    let message = format!("{source}.{name} says which rows are deleted, and is not of type bool");
+                    problems.push(SqlProblem::new(message));
+                }
+                Ok(_) => {}
+            }
+        }
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Each column of the key, the version, and the deleted column with what it is to be.
+fn deciding_columns(kind: &TableKind) -> Vec<(&str, &'static str)> {
+    let TableKind::Upsert { key, version, deleted, .. } = kind else { return Vec::new() };
+    let mut columns: Vec<(&str, &str)> = key.iter().map(|name| (name.as_str(), "key")).collect();
+    columns.extend(version.as_deref().map(|name| (name, "version")));
+    columns.extend(deleted.as_deref().map(|name| (name, "deleted")));
+    columns
 }
 
 fn known_tables(spec: &SqlSpec, state: &SessionState, prepared: &Prepared) -> Result<(), Vec<SqlProblem>> {
@@ -311,6 +331,10 @@ fn problem(sql: &str, error: &DataFusionError) -> SqlProblem {
         message = rest;
     }
     let message = message.lines().next().unwrap_or_default().trim_end_matches('.');
+    if message.contains("does not support logical expression") {
+        let message = "a subquery that looks at the row around it cannot be run in this form";
+        return SqlProblem::new(message).hint("write it as a join with a grouped subquery");
+    }
     if let Some(named_twice) = named_twice(message) {
         let message = format!("two columns are named {named_twice}");
         return SqlProblem::new(message).at(locate(sql, named_twice)).hint("rename one with AS");

@@ -69,7 +69,7 @@ impl ExactSum {
             return None;
         }
         let Some(rare) = &self.rare else { return Some(round(&self.partials())) };
-        if rare.nan > 0 || rare.positive > 0 && rare.negative > 0 {
+        if rare.nan > 0 || (rare.positive > 0 && rare.negative > 0) {
             return Some(f64::NAN);
         }
         if rare.positive > 0 {
@@ -200,7 +200,7 @@ fn round(partials: &[f64]) -> f64 {
     }
     // The error is exactly half of the last place only if what is left says which way: then look one step further.
     if let Some(&next) = left.last()
-        && (low < 0.0 && next < 0.0 || low > 0.0 && next > 0.0)
+        && ((low < 0.0 && next < 0.0) || (low > 0.0 && next > 0.0))
     {
         let doubled = low * 2.0;
         let further = high + doubled;

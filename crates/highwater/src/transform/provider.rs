@@ -242,13 +242,12 @@ impl ExecutionPlan for PartsExec {
         Ok(Arc::new(statistics))
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let scan = Scan {
             rows: Arc::clone(&self.rows),
             data: Arc::clone(&self.table.data),
             columns: self.table.columns.clone(),
             schema: Arc::clone(&self.table.schema),
-            most_rows: context.session_config().batch_size(),
         };
         let share = self.shares[partition].clone();
         let on_disk = share.iter().any(|&at| matches!(self.rows.parts[at].rows, PartRows::Disk(_)));
@@ -278,7 +277,6 @@ struct Scan {
     data: SchemaRef,
     columns: Vec<Column>,
     schema: SchemaRef,
-    most_rows: usize,
 }
 
 impl Scan {
@@ -306,33 +304,18 @@ impl Scan {
             .collect();
         let mut first = 0;
         let batches = part.batches(&self.data, &read).map_err(external)?;
-        Ok(batches.flat_map(move |batch| match batch {
+        Ok(batches.filter_map(move |batch| match batch {
             Ok(batch) => {
                 let from = first;
                 first += batch.num_rows();
-                self.slices(at, from, &batch)
+                self.standing(at, from, &batch).transpose()
             }
-            Err(error) => vec![Err(external(error))],
+            Err(error) => Some(Err(external(error))),
         }))
     }
 
-    /// The standing rows of one batch, in pieces of at most `most_rows`.
-    fn slices(&self, part: usize, first: usize, batch: &RecordBatch) -> Vec<Result<RecordBatch>> {
-        let mut out = Vec::new();
-        let mut from = 0;
-        while from < batch.num_rows() {
-            let rows = self.most_rows.min(batch.num_rows() - from);
-            match self.slice(part, first + from, &batch.slice(from, rows)) {
-                Ok(Some(piece)) => out.push(Ok(piece)),
-                Ok(None) => {}
-                Err(error) => out.push(Err(error)),
-            }
-            from += rows;
-        }
-        out
-    }
-
-    fn slice(&self, part: usize, first: usize, data: &RecordBatch) -> Result<Option<RecordBatch>> {
+    /// The standing rows of one batch; `None` if none of them stands.
+    fn standing(&self, part: usize, first: usize, data: &RecordBatch) -> Result<Option<RecordBatch>> {
         let rows = data.num_rows();
         let mask = self.rows.standing.as_ref().map(|masks| masks[part].slice(first, rows));
         let stand = mask.as_ref().map_or(rows, |mask| mask.count_set_bits());
@@ -377,7 +360,7 @@ fn file(part: &Part, rows: usize) -> Result<ArrayRef> {
 }
 
 fn places(part: usize, first: usize, rows: usize) -> ArrayRef {
-    let start = (part as u64) << 32 | first as u64;
+    let start = ((part as u64) << 32) | first as u64;
     Arc::new(UInt64Array::from_iter_values(start..start + rows as u64))
 }
 

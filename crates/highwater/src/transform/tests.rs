@@ -26,6 +26,30 @@ async fn a_hash_covers_the_specs_version() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_are_utc() {
+    let sql =
+        "SELECT k AS id, cast('2024-05-01 10:00:00' AS timestamp) AS a, date_trunc('day', to_timestamp_micros(v)) AS b,
+               to_timestamp('2024-05-01T10:00:00') AS c, cast(to_timestamp_micros(v) AS date) AS d,
+               date_part('hour', to_timestamp_micros(v)) AS e, to_char(to_timestamp_micros(v), '%H:%M') AS f FROM t";
+    let got = run(sql, vec![append("t", vec![part("a", 0, &[("x", 1_714_557_600_000_000)])])]).await;
+    let expected = concat!(
+        r#"{"a":"2024-05-01T10:00:00Z","b":"2024-05-01T00:00:00Z","c":"2024-05-01T10:00:00Z","#,
+        r#""d":"2024-05-01","e":10,"f":"10:00","id":"x"}"#
+    );
+    assert_eq!(json(&got), [expected]);
+}
+
+#[test]
+fn the_machines_zone_changes_nothing() {
+    for zone in ["Asia/Seoul", "America/St_Johns"] {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let told = again.args(["--exact", "transform::tests::times_are_utc"]).env("TZ", zone).output().unwrap();
+        let text = String::from_utf8_lossy(&told.stdout);
+        assert!(told.status.success() && text.contains("1 passed"), "{zone}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_equal_ids_the_greatest_bytes_win_and_bad_ids_are_named() {
     let rows = [("a", 1), ("a", 3), ("a", 2), ("", 1), ("b", 9)];
     let table = append("t", vec![part("a", 0, &rows)]);
@@ -135,7 +159,7 @@ fn owned_ids_are_those_of_all_rows_live_or_deleted() {
                SELECT b.k AS id, c.n FROM best b LEFT JOIN (SELECT k, count(*) AS n FROM u GROUP BY k) c ON b.k = c.k";
     let compiled = compiled(sql, std::slice::from_ref(&table));
     assert_eq!(compiled.id_origin, Some((highwater_core::SourceName::new("u"), "k".to_owned())));
-    let owned = compiled.owned_ids(&[table.clone()]).unwrap().unwrap();
+    let owned = compiled.owned_ids(std::slice::from_ref(&table)).unwrap().unwrap();
     assert_eq!(owned.iter().map(|id| &**id).collect::<Vec<_>>(), ["x", "y"]);
     let origin = |sql: &str| support::compiled(sql, std::slice::from_ref(&table)).id_origin.map(|o| o.1);
     assert_eq!(origin("SELECT k AS id, sum(n) AS n FROM u GROUP BY k"), Some("k".to_owned()));
@@ -148,14 +172,17 @@ fn owned_ids_are_those_of_all_rows_live_or_deleted() {
 
 /// The same rows, in parts of another order and scanned by another number of threads, must give the same documents.
 async fn steady(sql: &str, parts: &[Arc<Part>]) -> Vec<String> {
-    let expected = run_with(sql, vec![append("t", parts.to_vec())], 1, BIG).await.unwrap();
+    let compiled = compiled(sql, &[append("t", Vec::new())]);
+    let at = highwater_core::Timestamp::UNIX_EPOCH;
+    let mut expected = None;
     for partitions in [1, 2, 8] {
         for parts in [parts.to_vec(), parts.iter().rev().cloned().collect()] {
-            let got = run_with(sql, vec![append("t", parts)], partitions, BIG).await.unwrap();
-            assert_eq!(json(&got), json(&expected), "{sql} with {partitions} partitions");
+            let stream = compiled.documents(vec![append("t", parts)], at, &resources(partitions, BIG));
+            let got = json(&collect(stream).await.unwrap_or_else(|error| panic!("{sql}: {error}")));
+            assert_eq!(expected.get_or_insert_with(|| got.clone()), &got, "{sql} with {partitions} partitions");
         }
     }
-    json(&expected)
+    expected.unwrap_or_default()
 }
 
 fn ties() -> Vec<Arc<Part>> {
@@ -259,6 +286,36 @@ async fn subqueries_are_made_steady_too() {
     let sql = "SELECT k AS id, (SELECT max(v) FROM t) AS m, (SELECT sum(v * 0.1) FROM t b WHERE b.k = a.k) AS s
                FROM (SELECT DISTINCT k FROM t) a WHERE k IN (SELECT k FROM t ORDER BY v LIMIT 3) AND EXISTS (SELECT 1 FROM t c WHERE c.k = a.k)";
     assert_eq!(steady(sql, &ties()).await, [r#"{"id":"k","m":9,"s":0.9000000000000001}"#]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_shape_of_a_query_runs() {
+    let shapes = [
+        ("SELECT concat(k, cast(x AS varchar)) AS id FROM (SELECT k, unnest(make_array(v, v + 10)) AS x FROM t) u", 14),
+        ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n AS id FROM r", 3),
+        ("SELECT k AS id FROM t INTERSECT SELECT k FROM t WHERE v = 9", 1),
+        ("SELECT k AS id FROM t EXCEPT SELECT k FROM t WHERE v = 9", 1),
+        ("SELECT column1 AS id FROM (VALUES ('a'), ('b')) v", 2),
+        ("SELECT cast(value AS varchar) AS id FROM generate_series(1, 4)", 4),
+        ("SELECT coalesce(a.k, b.k) AS id, sum(a.v * 0.5) AS s FROM t a FULL JOIN t b ON a.v = b.v + 1 GROUP BY 1", 2),
+        ("SELECT concat(k, v) AS id, sum(v) AS s FROM t GROUP BY GROUPING SETS ((k), (v), ())", 9),
+        ("SELECT a.k AS id, array_agg(b.v) AS vs FROM t a CROSS JOIN t b GROUP BY a.k", 2),
+        ("SELECT k AS id, sum(v) AS s FROM t GROUP BY k HAVING count(DISTINCT v) > 3 AND count(*) > 3", 1),
+        ("SELECT k AS id, v FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY length(k)) = 1", 2),
+        (
+            "SELECT k AS id, sum(n) AS n FROM (SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, v FROM t) u GROUP BY k",
+            2,
+        ),
+        ("SELECT a.k AS id, b.v FROM t a JOIN t b USING (k) WHERE a.v = 9 OR a.v = 0", 2),
+        (
+            "SELECT t.k AS id, x.top FROM t LEFT JOIN LATERAL (SELECT max(v) AS top FROM t b WHERE b.k = t.k) x ON true",
+            2,
+        ),
+        ("SELECT named_struct('a', k, 'b', v)['a'] AS id, CASE WHEN v > 1 THEN 0.5 ELSE 0 END AS c FROM t", 2),
+    ];
+    for (sql, documents) in shapes {
+        assert_eq!(steady(sql, &ties()).await.len(), documents, "{sql}");
+    }
 }
 
 proptest! {

@@ -279,12 +279,12 @@ mod places {
                 return None;
             }
             let mask = self.slots.len() - 1;
-            let mut slot = hash as usize & mask;
+            let mut slot = (hash as usize) & mask;
             while self.slots[slot].at != usize::MAX {
                 if self.slots[slot].hash == hash && same(self.slots[slot].at) {
                     return Some(self.slots[slot].at);
                 }
-                slot = slot + 1 & mask;
+                slot = (slot + 1) & mask;
             }
             None
         }
@@ -308,9 +308,9 @@ mod places {
 
         fn place(&mut self, new: Slot) {
             let mask = self.slots.len() - 1;
-            let mut slot = new.hash as usize & mask;
+            let mut slot = (new.hash as usize) & mask;
             while self.slots[slot].at != usize::MAX {
-                slot = slot + 1 & mask;
+                slot = (slot + 1) & mask;
             }
             self.slots[slot] = new;
         }

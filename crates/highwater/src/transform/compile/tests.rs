@@ -90,6 +90,25 @@ fn hints_for_columns_that_are_not_there_are_refused() {
 }
 
 #[test]
+fn an_upsert_table_needs_the_columns_that_decide() {
+    let mut spec = spec("SELECT ad_id AS id FROM ads");
+    spec.tables[0].2 = TableKind::Upsert {
+        key: vec!["ad_id".to_owned(), "region".to_owned()],
+        version: Some("at".to_owned()),
+        deleted: Some("bid".to_owned()),
+        retain: crate::config::Retain::Window,
+    };
+    let problems = compile(&spec).map(|_| ()).unwrap_err();
+    let told: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    let expected = [
+        "ads has no column region, which is its key",
+        "ads has no column at, which is its version",
+        "ads.bid says which rows are deleted, and is not of type bool",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn fields_follow_the_types_of_the_sql() {
     let mut spec = spec(
         "SELECT ad_id AS id, bid, updated_at, tags, 1 AS one, cast(1.5 AS decimal(5, 2)) AS d, true AS b,
