@@ -106,10 +106,13 @@ fn not_utf8(record: &ByteRecord) -> Option<usize> {
     record.iter().position(|field| std::str::from_utf8(field).is_err())
 }
 
+/// The text and the mark behind it.
+type Marked<'c> = Chain<Box<dyn BufRead + 'c>, Cursor<Vec<u8>>>;
+
 /// The records of a file. The reader takes a file that ends inside quotes for a file with a long last field, and would
 /// swallow all rows behind a stray quote; so a mark is read behind the file's end, which must come out as a record.
 struct Records<'c> {
-    reader: Reader<Chain<Box<dyn BufRead + 'c>, Cursor<Vec<u8>>>>,
+    reader: Reader<Marked<'c>>,
     mark: Vec<u8>,
     /// Line on which the record last given starts, from 1.
     line: u64,

@@ -58,7 +58,7 @@ fn decompressed<'c>(path: &str, head: &[u8], stored: Box<dyn BufRead + 'c>) -> i
     }
     let buffered = |reader: Box<dyn Read + 'c>| BufReader::with_capacity(BUFFER_BYTES, reader);
     Ok(Box::new(buffered(match extension.as_str() {
-        "gz" => Box::new(Members { state: State::Inside(GzDecoder::new(stored)) }),
+        "gz" => Box::new(Members { member: Some(GzDecoder::new(stored)) }),
         "zst" => Box::new(zstd::stream::read::Decoder::with_buffer(stored)?),
         "bz2" => Box::new(MultiBzDecoder::new(stored)),
         _ => Box::new(XzDecoder::new_multi_decoder(stored)),
@@ -83,39 +83,43 @@ fn peek<'c>(mut stream: Box<dyn BufRead + 'c>, bytes: u64) -> io::Result<(Vec<u8
 
 /// Gzip members one after the other, and zero bytes after the last, as tape blocks and some uploaders leave them.
 struct Members<R> {
-    state: State<R>,
-}
-
-enum State<R> {
-    Inside(GzDecoder<R>),
-    Done,
+    /// The member that is being read; `None` after the last.
+    member: Option<GzDecoder<R>>,
 }
 
 impl<R: BufRead> Read for Members<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            let State::Inside(member) = &mut self.state else { return Ok(0) };
+        while let Some(member) = &mut self.member {
             let count = member.read(buffer)?;
-            if count > 0 {
+            if count > 0 || buffer.is_empty() {
                 return Ok(count);
             }
-            let State::Inside(member) = std::mem::replace(&mut self.state, State::Done) else { return Ok(0) };
+            let Some(member) = self.member.take() else { break };
             let mut stored = member.into_inner();
-            match stored.fill_buf()?.first() {
+            match filled(&mut stored)?.first() {
                 None => {}
                 Some(0) => only_zeros(&mut stored)?,
-                Some(_) => self.state = State::Inside(GzDecoder::new(stored)),
+                Some(_) => self.member = Some(GzDecoder::new(stored)),
             }
         }
+        Ok(0)
     }
+}
+
+/// The bytes that come next. Between members an interruption must not reach the caller, who would try again and find
+/// the end.
+fn filled(stored: &mut impl BufRead) -> io::Result<&[u8]> {
+    while let Err(error) = stored.fill_buf() {
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    stored.fill_buf()
 }
 
 fn only_zeros(stored: &mut impl BufRead) -> io::Result<()> {
     loop {
-        let bytes = stored.fill_buf()?;
+        let bytes = filled(stored)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -172,5 +176,54 @@ impl<'c> Lines<'c> {
             self.buffer.pop();
         }
         Ok(Some(Line::Whole(&self.buffer)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Gives a byte at a time, each after one interruption.
+    struct Interrupted<'b> {
+        bytes: &'b [u8],
+        ready: bool,
+    }
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.fill_buf()?.read(buffer)?;
+            self.consume(count);
+            Ok(count)
+        }
+    }
+
+    impl BufRead for Interrupted<'_> {
+        fn fill_buf(&mut self) -> io::Result<&[u8]> {
+            if !std::mem::replace(&mut self.ready, true) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Ok(&self.bytes[..self.bytes.len().min(1)])
+        }
+
+        fn consume(&mut self, count: usize) {
+            self.bytes = &self.bytes[count..];
+            self.ready = false;
+        }
+    }
+
+    #[test]
+    fn an_interruption_is_not_the_end() {
+        let member = |text: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(text).unwrap();
+            encoder.finish().unwrap()
+        };
+        let stored = [member(b"one "), member(b"two"), vec![0; 5]].concat();
+        let mut members = Members { member: Some(GzDecoder::new(Interrupted { bytes: &stored, ready: true })) };
+        let mut text = String::new();
+        members.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one two");
     }
 }
