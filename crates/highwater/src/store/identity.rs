@@ -143,7 +143,9 @@ impl Marks {
     /// Takes over what pinned etags say of files.
     pub(super) fn remember<'a>(&mut self, versions: impl IntoIterator<Item = &'a FileVersion>) {
         for version in versions {
-            if let Some(Identity { stat, digest: Some(digest), certain }) = Identity::parse(version) {
+            let Some(Identity { stat, digest: Some(digest), certain }) = Identity::parse(version) else { continue };
+            let known = self.0.get(&version.path).is_some_and(|mark| mark.stat == stat && mark.digest == digest);
+            if !known {
                 self.put(&version.path, Mark { stat, digest, certain, settled: certain });
             }
         }
@@ -298,6 +300,8 @@ mod tests {
         after.remember([&version(5, Arc::clone(&hasty))]);
         assert_eq!(after.decide("a", &stat(NEW, 5), at("30")), Decision::Read, "it may have changed since");
         assert_eq!(after.was_read("a", stat(NEW, 5), "h1".into(), at("30")), hasty);
+        after.remember([&version(5, Arc::clone(&hasty))]);
+        assert_eq!(after.decide("a", &stat(NEW, 5), at("31")), Decision::Etag(hasty), "what was seen since stands");
     }
 
     #[test]

@@ -96,12 +96,11 @@ pub(super) fn error_document(body: &[u8]) -> Option<(String, String)> {
     Some((code, message))
 }
 
-/// Calls `visit` at the end of each element below the root with the names from below the root and the element's text.
-fn each_element(
-    body: &[u8],
-    root: &str,
-    visit: &mut dyn FnMut(&[&str], String) -> Result<(), String>,
-) -> Result<(), String> {
+/// Takes an element's names, from below the root, and its text.
+type Visit<'a> = dyn FnMut(&[&str], String) -> Result<(), String> + 'a;
+
+/// Calls `visit` at the end of each element below the root.
+fn each_element(body: &[u8], root: &str, visit: &mut Visit<'_>) -> Result<(), String> {
     let mut reader = Reader::from_reader(body);
     let mut path: Vec<String> = Vec::new();
     let mut text = String::new();

@@ -1,6 +1,8 @@
 //! What the store promises, on real S3 servers. `services/s3/start.sh` starts them; HIGHWATER_TEST_S3_MOTO and
 //! HIGHWATER_TEST_S3_SEAWEED hold their endpoints, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY the credentials.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_macros)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::Arc;

@@ -382,7 +382,8 @@ async fn a19_keys_are_fetched_by_exactly_the_bytes_listed() {
 
 #[tokio::test]
 async fn refusals_tell_what_to_do() {
-    let cases: [(&str, u16, fn(&FetchError) -> bool); 9] = [
+    type Is = fn(&FetchError) -> bool;
+    let cases: [(&str, u16, Is); 9] = [
         ("PreconditionFailed", 412, |e| matches!(e, FetchError::Moved(_))),
         ("NoSuchKey", 404, |e| matches!(e, FetchError::Moved(_))),
         ("InvalidRange", 416, |e| matches!(e, FetchError::Moved(_))),
