@@ -1,5 +1,9 @@
 //! The contract of sinks: an index that is kept, batch by batch. Knows nothing of sources or SQL.
 
+pub mod contract;
+pub mod model;
+pub mod tantivy;
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
@@ -10,6 +14,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::FieldHint;
 use crate::transform::{Document, DocumentHash};
+
+/// The longest id that any sink takes, in bytes.
+pub const MAX_ID_BYTES: usize = 32_766;
+
+/// Why an index could not be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum IndexError {
+    /// Another process (or another sink of this one) writes to it: stop.
+    #[error("the index is held by another process: {0}")]
+    Held(String),
+    /// It was built by another shape: take a new path.
+    #[error("the index was built for other fields: {0}")]
+    ShapeChanged(String),
+    /// The shape cannot be indexed: rename or hint the field.
+    #[error("{0}")]
+    Shape(String),
+    /// The folder cannot be read or written: try again.
+    #[error("{0}")]
+    Unavailable(String),
+    /// What stands in the folder is not what this program writes: look at it.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl From<IndexError> for Fault {
+    fn from(error: IndexError) -> Self {
+        let message = error.to_string();
+        match error {
+            IndexError::Held(_) => Self::Fenced(message),
+            IndexError::Unavailable(_) => Self::Unavailable(message),
+            IndexError::ShapeChanged(_) | IndexError::Shape(_) | IndexError::Damaged(_) => Self::Invalid(message),
+        }
+    }
+}
 
 /// One field of the documents, as the sink is to search it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
