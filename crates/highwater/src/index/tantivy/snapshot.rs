@@ -108,7 +108,7 @@ impl Snapshots {
     }
 
     /// The open segments with the stamp of `bytes`; `None` if those are of another commit than these.
-    fn pair(&self, bytes: &[u8]) -> Result<Option<Snapshot>, Fault> {
+    pub(super) fn pair(&self, bytes: &[u8]) -> Result<Option<Snapshot>, Fault> {
         let meta: Meta = serde_json::from_slice(bytes)
             .map_err(|error| Fault::Internal(format!("the index's meta.json is not understood: {error}")))?;
         let searcher = self.reader.searcher();
