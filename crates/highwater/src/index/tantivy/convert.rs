@@ -97,7 +97,13 @@ fn put(document: &mut TantivyDocument, column: Column, value: Value) -> bool {
     let slot = column.slot;
     match (column.fill, value) {
         (_, Value::Null) => true,
-        (_, Value::Array(values)) => values.into_iter().fold(true, |all, value| put(document, column, value) && all),
+        (_, Value::Array(values)) => {
+            let mut all = true;
+            for value in values {
+                all &= put(document, column, value);
+            }
+            all
+        }
         (Fill::Object, Value::Object(object)) => {
             document.add_object(slot, object.into_iter().map(|(name, value)| (name, owned(value))).collect());
             true

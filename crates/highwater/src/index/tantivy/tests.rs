@@ -155,6 +155,8 @@ async fn files_of_a_killed_commit_do_not_stop_the_next() {
     let mut sink = TantivySink::open(&folder.path(), &contract::shape(), one_thread).unwrap();
     sink.stage(Sequence(1), batch(1)).await.unwrap();
     sink.commit(&as_of(1)).await.unwrap();
+    drop(sink);
+    let mut sink = TantivySink::open(&folder.path(), &contract::shape(), one_thread).unwrap();
     let index = folder.path().join("generations/g1/index");
     let before = (std::fs::read(index.join("meta.json")).unwrap(), std::fs::read(index.join(".managed.json")).unwrap());
     let segments = names(&index);
@@ -171,6 +173,38 @@ async fn files_of_a_killed_commit_do_not_stop_the_next() {
     sink.stage(Sequence(2), batch(2)[..2].to_vec()).await.unwrap();
     sink.commit(&as_of(2)).await.unwrap();
     assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(2)), 40));
+}
+
+/// Otherwise a merge before the next commit would take its first deletion for a committed one.
+#[tokio::test]
+async fn a_new_writer_numbers_past_the_last_commit() {
+    let folder = Folder::new();
+    let mut sink = folder.open(&contract::shape()).unwrap();
+    sink.stage(Sequence(1), vec![Change::Upsert(contract::document("a", 1))]).await.unwrap();
+    sink.commit(&as_of(1)).await.unwrap();
+    drop(sink);
+    let index = ::tantivy::Index::open_in_dir(folder.path().join("generations/g1/index")).unwrap();
+    let writer = writer::open_writer(&index, TantivyOptions::default()).unwrap();
+    let key = index.schema().get_field("id").unwrap();
+    let number = writer.delete_term(::tantivy::schema::Term::from_field_text(key, "a"));
+    assert!(number > index.load_metas().unwrap().opstamp);
+}
+
+#[tokio::test]
+async fn a_stamp_is_paired_with_its_own_documents_alone() {
+    let folder = Folder::new();
+    let mut sink = folder.open(&contract::shape()).unwrap();
+    let meta = folder.path().join("generations/g1/index/meta.json");
+    let mut commits = Vec::new();
+    for n in 1..=2 {
+        sink.stage(Sequence(n), vec![Change::Upsert(contract::document("a", n as i64))]).await.unwrap();
+        sink.commit(&as_of(n)).await.unwrap();
+        commits.push(std::fs::read(&meta).unwrap());
+    }
+    sink.snapshots.latest().unwrap();
+    assert!(sink.snapshots.pair(&commits[0]).unwrap().is_none());
+    let paired = sink.snapshots.pair(&commits[1]).unwrap().unwrap();
+    assert_eq!((paired.as_of.clone(), paired.get("a").unwrap().unwrap().sequence), (Some(as_of(2)), Sequence(2)));
 }
 
 fn names(folder: &std::path::Path) -> Vec<String> {

@@ -235,7 +235,7 @@ impl Writer {
 
     fn delete(&mut self, id: &str) -> Result<(), Fault> {
         if let Some(added) = &self.loading
-            && (std::env::var_os("RED_LOAD").is_some() || !added.contains(&self.hasher.hash_one(id)))
+            && !added.contains(&self.hasher.hash_one(id))
         {
             return Ok(());
         }
@@ -262,9 +262,9 @@ fn lost() -> Fault {
     Fault::Internal("a failure lost what was staged: abandon it and stage the batch again".to_owned())
 }
 
-/// Opens a writer and clears away what a killed one left: a file of deletions under a number that is used again would
-/// make the next commit fail.
-fn open_writer(index: &Index, options: TantivyOptions) -> Result<IndexWriter, TantivyError> {
+/// Opens a writer that numbers from past the last commit, and clears away what a killed one left: a file of deletions
+/// under a number that is used again would make the next commit fail.
+pub(super) fn open_writer(index: &Index, options: TantivyOptions) -> Result<IndexWriter, TantivyError> {
     let affordable = (options.writer_memory_bytes / LEAST_BYTES_A_THREAD).max(1);
     let threads = options.threads.clamp(1, MOST_THREADS).min(affordable);
     let bytes = (options.writer_memory_bytes / threads).clamp(LEAST_BYTES_A_THREAD, MOST_BYTES_A_THREAD);
@@ -278,7 +278,9 @@ fn open_writer(index: &Index, options: TantivyOptions) -> Result<IndexWriter, Ta
     policy.set_max_docs_before_merge(LARGEST_MERGED);
     policy.set_del_docs_ratio_before_merge(DELETED_RATIO);
     writer.set_merge_policy(Box::new(policy));
-    if std::env::var_os("RED_GC").is_none() { writer.garbage_collect_files().wait()?; }
+    // The first number would be that of the last commit, and a merge would apply a deletion of that number uncommitted.
+    writer.run(Vec::new())?;
+    writer.garbage_collect_files().wait()?;
     Ok(writer)
 }
 
