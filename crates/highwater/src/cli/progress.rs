@@ -31,7 +31,8 @@ impl Progress for Bar {
             total => ProgressBar::new(total),
         };
         fresh.set_draw_target(ProgressDrawTarget::stderr());
-        let template = if total == 0 { "{spinner} {msg} {human_pos}" } else { "{msg} {wide_bar} {human_pos}/{human_len}" };
+        let template =
+            if total == 0 { "{spinner} {msg} {human_pos}" } else { "{msg} {wide_bar} {human_pos}/{human_len}" };
         if let Ok(style) = ProgressStyle::with_template(template) {
             fresh.set_style(style);
         }

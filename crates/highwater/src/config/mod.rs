@@ -15,9 +15,9 @@ mod size;
 mod substitute;
 mod suggest;
 mod template;
-mod time;
 #[cfg(test)]
 mod tests;
+mod time;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,8 +33,8 @@ pub use resolve::LayoutCheck;
 pub use size::{format_size, parse_size};
 pub use substitute::Env;
 pub use suggest::nearest;
-pub use time::check_layout;
 pub use template::{EXAMPLE_SOURCE, Template, example_lake, template};
+pub use time::check_layout;
 
 use self::problem::Findings;
 use self::raw::Raw;

@@ -123,7 +123,9 @@ mod tests {
         let mut difference = Difference::new(Pairs::new(stream::iter(blocks).boxed()), absent);
         let mut changes = Vec::new();
         for block in sql.chunks(3) {
-            changes.extend(difference.advance(block.iter().map(|(id, hash)| document(id, *hash)).collect()).await.unwrap());
+            changes.extend(
+                difference.advance(block.iter().map(|(id, hash)| document(id, *hash)).collect()).await.unwrap(),
+            );
         }
         changes.extend(difference.finish().await.unwrap());
         let mut text = Vec::new();

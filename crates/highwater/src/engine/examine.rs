@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use highwater_core::driver::Driver;
-use highwater_core::ports::{Clock as _, Fault};
+use highwater_core::ports::Fault;
 use highwater_core::{FileVersion, SourceName};
 
 use super::pipeline::{Pipeline, looking};
@@ -72,7 +72,8 @@ impl Pipeline {
         let mut learnt = BTreeMap::new();
         let reader = Reader::new(self.config(), self.stores.clone(), 2)?;
         for (name, planned) in &plan.sources {
-            let mut files: Vec<FileVersion> = driver.state().sources.get(name).map(|s| s.live.values().cloned().collect()).unwrap_or_default();
+            let mut files: Vec<FileVersion> =
+                driver.state().sources.get(name).map(|s| s.live.values().cloned().collect()).unwrap_or_default();
             files.extend(planned.added.iter().cloned());
             if files.is_empty() {
                 let location = &self.config().sources[name].location;
@@ -104,7 +105,8 @@ impl Pipeline {
         };
         if let Some(change) = stored.and_then(|spec| spec.shape_change(&ready.spec.shape)) {
             let message = format!("the documents' shape changed under an existing index: {change}");
-            let fix = "go back to the former SQL and hints, or give [pipeline] another name and [index] another path".into();
+            let fix =
+                "go back to the former SQL and hints, or give [pipeline] another name and [index] another path".into();
             examined.problems.push(Found { place: Place::Sql(None), message, fix });
         }
     }

@@ -64,17 +64,7 @@ impl Engine {
         let stored = stored.map(Spec::from_log).transpose()?;
         let reader = Reader::new(&config, stores, budget.cores)?;
         let cache = PartCache::new(budget.folder().to_owned(), budget.cache_bytes);
-        Ok(Self {
-            config,
-            reader,
-            cache,
-            budget,
-            progress,
-            stored,
-            ready: None,
-            sink: None,
-            gone: HashSet::new(),
-        })
+        Ok(Self { config, reader, cache, budget, progress, stored, ready: None, sink: None, gone: HashSet::new() })
     }
 
     /// Makes schemas, SQL and sink ready, learning the columns of sources that the generation does not know yet.
@@ -110,7 +100,8 @@ impl Engine {
     fn open_sink(&mut self) -> Result<(), Fault> {
         if self.sink.is_none() {
             let ready = self.ready.as_ref().ok_or_else(not_ready)?;
-            self.sink = Some(index::open(&self.config.index, &ready.spec.shape, self.budget.writer_bytes, self.budget.cores)?);
+            self.sink =
+                Some(index::open(&self.config.index, &ready.spec.shape, self.budget.writer_bytes, self.budget.cores)?);
         }
         Ok(())
     }
@@ -330,7 +321,8 @@ impl Executor for Engine {
         let commit = Stopwatch::start();
         let sink = self.sink.as_mut().ok_or_else(not_ready)?;
         let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
-        let newest = attempt.sources.iter().filter_map(|(name, input)| Some((name.clone(), input.newest_end?))).collect();
+        let newest =
+            attempt.sources.iter().filter_map(|(name, input)| Some((name.clone(), input.newest_end?))).collect();
         sink.commit(&AsOf { stamp, newest }).await?;
         receipt.documents = sink.count()?;
         receipt.files_read = parts.files_read;

@@ -172,7 +172,11 @@ impl Pipeline {
         Ok(Arc::new(crate::clock::FixedClock(now)))
     }
 
-    pub(super) fn engine(&self, progress: Arc<dyn Progress>, spec: Option<&serde_json::Value>) -> Result<Engine, Fault> {
+    pub(super) fn engine(
+        &self,
+        progress: Arc<dyn Progress>,
+        spec: Option<&serde_json::Value>,
+    ) -> Result<Engine, Fault> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let budget = Budget::new(self.config.pipeline.memory_bytes, cores)?;
         Engine::new(self.config.clone(), self.stores.clone(), budget, progress, spec)
@@ -248,7 +252,8 @@ impl Pipeline {
 
     pub(super) fn policy(&self) -> Result<PipelinePolicy, Fault> {
         let pipeline = &self.config.pipeline;
-        let calendar = Calendar::new(pipeline.step, TimeZone::UTC).map_err(|error| Fault::Invalid(error.to_string()))?;
+        let calendar =
+            Calendar::new(pipeline.step, TimeZone::UTC).map_err(|error| Fault::Invalid(error.to_string()))?;
         let on_lag = match pipeline.on_lag {
             OnLag::SkipToLatest => policy::OnLag::SkipToLatest,
             OnLag::CatchUp => policy::OnLag::CatchUp,
@@ -299,4 +304,3 @@ impl Observer for Tell<'_> {
         }
     }
 }
-

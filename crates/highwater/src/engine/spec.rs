@@ -46,7 +46,9 @@ pub struct Ready {
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// A source with nothing to learn its columns from.
-    #[error("source {0} has no files to learn its columns from: state them in [source.{0}] as columns = {{ … }}, or add a file")]
+    #[error(
+        "source {0} has no files to learn its columns from: state them in [source.{0}] as columns = {{ … }}, or add a file"
+    )]
     NoColumns(SourceName),
     /// A key, version or deleted column that the files do not have.
     #[error("source {name}: its {role} column {column:?} is not among the columns of its files ({known})")]

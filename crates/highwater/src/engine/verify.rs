@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use highwater_core::driver::Driver;
 use highwater_core::log::PipelineState;
-use highwater_core::ports::{Clock as _, Fault, SourceInput};
+use highwater_core::ports::{Fault, SourceInput};
 use highwater_core::{SourceName, Timestamp};
 
 use super::pipeline::{Pipeline, looking};
@@ -81,7 +81,8 @@ impl Pipeline {
             self.clock.sleep(LOOK_AGAIN).await;
         }
         let seen = seen.map_or_else(|| "nothing".into(), |as_of| format!("batch {}", as_of.stamp.sequence));
-        let gone = vec![format!("the index holds {seen}, which is not the log's last batch: the next batch repairs it")];
+        let gone =
+            vec![format!("the index holds {seen}, which is not the log's last batch: the next batch repairs it")];
         Ok(Err(VerifyReport { gone, ..empty() }))
     }
 
@@ -147,14 +148,20 @@ impl Held {
     }
 
     /// Documents before `bound` are extra, unless they are none of ours.
-    async fn pass(&mut self, bound: Option<&str>, owned: Option<&[Box<str>]>, report: &mut VerifyReport) -> Result<(), Fault> {
+    async fn pass(
+        &mut self,
+        bound: Option<&str>,
+        owned: Option<&[Box<str>]>,
+        report: &mut VerifyReport,
+    ) -> Result<(), Fault> {
         while let Some(held) = self.peek().await? {
             if bound.is_some_and(|bound| held.id.as_bytes() >= bound.as_bytes()) {
                 return Ok(());
             }
             let id = held.id.clone();
             self.block.pop_front();
-            let ours = owned.is_none_or(|owned| owned.binary_search_by(|own| own.as_bytes().cmp(id.as_bytes())).is_ok());
+            let ours =
+                owned.is_none_or(|owned| owned.binary_search_by(|own| own.as_bytes().cmp(id.as_bytes())).is_ok());
             if ours {
                 name(&mut report.extra, &id);
             }

@@ -9,7 +9,8 @@ use highwater_core::Sequence;
 use highwater_core::ports::Fault;
 
 use crate::index::{
-    AsOf, Change, Dump, Found, Hit, MAX_ID_BYTES, Pair, Refused, SearchError, SearchQuery, Searcher, Sink, StoredDocument,
+    AsOf, Change, Dump, Found, Hit, MAX_ID_BYTES, Pair, Refused, SearchError, SearchQuery, Searcher, Sink,
+    StoredDocument,
 };
 
 const DOCUMENTS_A_BLOCK: usize = 1_000;

@@ -67,7 +67,7 @@ impl From<Fault> for Refusal {
         let (status, kind) = match &fault {
             Fault::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Fault::Fenced(_) => (StatusCode::SERVICE_UNAVAILABLE, "fenced"),
-            Fault::Invalid(_) => (StatusCode::INTERNAL_SERVER_ERROR, "invalid_configuration"),
+            Fault::Invalid(_) | Fault::Halted(_) => (StatusCode::INTERNAL_SERVER_ERROR, "invalid_configuration"),
             Fault::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         Self::new(status, kind, fault.to_string())

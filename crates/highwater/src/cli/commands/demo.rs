@@ -82,7 +82,8 @@ fn folder(args: &DemoArgs) -> Result<(PathBuf, Option<tempfile::TempDir>), CliEr
             let made = std::fs::create_dir_all(folder);
             made.map_err(|error| CliError::Failure(format!("cannot make {}: {error}", folder.display())))?;
             if folder.join("highwater.toml").exists() {
-                let text = format!("{} holds a highwater.toml already: give the demo a folder of its own", folder.display());
+                let text =
+                    format!("{} holds a highwater.toml already: give the demo a folder of its own", folder.display());
                 return Err(CliError::Usage(text));
             }
             Ok((folder.clone(), None))

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use highwater_core::log::BatchLog as _;
 
 use crate::cli::args::{Format, GetArgs, LogArgs, SearchArgs};
 use crate::cli::exit::{CliError, Exit};
