@@ -108,6 +108,9 @@ pub trait Executor: Send {
     async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault>;
     /// The sink's last committed stamp, read from the sink.
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault>;
+    /// False if documents are computed by another definition (SQL, keys, columns) than those that the sink holds: every
+    /// document has to be compared, though no file changed.
+    fn is_current(&self) -> bool;
     /// True if the result depends on the watermark itself, so that moving it alone needs a batch.
     fn reads_watermark(&self) -> bool;
 }

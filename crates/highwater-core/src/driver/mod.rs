@@ -106,7 +106,7 @@ impl Driver {
     ) -> Result<Self, Fault> {
         let stamp = executor.stamp().await?;
         let state = &session.claimed.state;
-        let compare_all = state.gap.is_some() || stamp != state.stamp;
+        let compare_all = state.gap.is_some() || stamp != state.stamp || !executor.is_current();
         Ok(Self::resume(policy, sources, session, compare_all))
     }
 

@@ -13,7 +13,7 @@ use super::budget::Budget;
 use super::difference::{Absent, Difference, Pairs};
 use super::progress::Progress;
 use super::reading::{Read, Reader};
-use super::spec::{Ready, Spec, make, resume};
+use super::spec::{Ready, Spec, definition, make, resume};
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
 use crate::index::{self, AsOf, Change, Sink};
@@ -347,6 +347,10 @@ impl Executor for Engine {
             None => index::open_searcher(&self.config.index).as_of()?.map(|(as_of, _)| as_of),
         };
         Ok(as_of.map(|as_of| as_of.stamp))
+    }
+
+    fn is_current(&self) -> bool {
+        self.stored.as_ref().is_none_or(|spec| spec.definition == definition(&self.config))
     }
 
     fn reads_watermark(&self) -> bool {

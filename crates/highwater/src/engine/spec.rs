@@ -1,6 +1,7 @@
 //! What a generation is built by: frozen table schemas, SQL and the documents' shape. Kept in the log, opaque to the core.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -23,6 +24,9 @@ pub struct Spec {
     pub version: u32,
     /// The document SQL.
     pub sql: String,
+    /// All that the configuration says of how documents are computed, as one text: another one means that every document
+    /// has to be compared.
+    pub definition: String,
     /// Columns of the files of each source, in order. Captured columns are not among them.
     pub sources: BTreeMap<SourceName, Vec<(String, ColumnType)>>,
     /// What the index holds.
@@ -136,8 +140,19 @@ fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)
         id: config.document.id.clone(),
         fields: compiled.fields.clone(),
     };
-    let spec = Spec { version: SPEC_VERSION, sql: config.document.sql.clone(), sources: columns, shape };
+    let (sql, definition) = (config.document.sql.clone(), definition(config));
+    let spec = Spec { version: SPEC_VERSION, sql, definition, sources: columns, shape };
     Ok(Ready { spec, file_schemas, table_schemas, compiled })
+}
+
+/// What decides the documents, besides the files.
+pub fn definition(config: &Config) -> String {
+    let mut text = format!("{:?} {:?} {:?}", config.document.sql, config.document.id, config.document.fields);
+    for (name, source) in &config.sources {
+        let SourceConfig { kind, format, csv, columns, layout, max_rejects, .. } = source;
+        let _ = write!(text, "\n{name} {kind:?} {format:?} {csv:?} {columns:?} {layout:?} {max_rejects:?}");
+    }
+    text
 }
 
 fn require_columns(source: &SourceName, kind: &TableKind, table: &SchemaRef) -> Result<(), SpecError> {

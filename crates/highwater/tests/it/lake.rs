@@ -42,12 +42,11 @@ path = "./index"
 
 pub struct Lake {
     dir: TempDir,
-    env: Vec<(String, String)>,
 }
 
 impl Lake {
     pub fn new(toml: &str, sql: &str) -> Self {
-        let lake = Self { dir: tempfile::tempdir().unwrap(), env: Vec::new() };
+        let lake = Self { dir: tempfile::tempdir().unwrap() };
         fs::create_dir_all(lake.path("lake")).unwrap();
         fs::write(lake.path("highwater.toml"), toml).unwrap();
         fs::write(lake.path("document.sql"), sql).unwrap();
@@ -56,11 +55,6 @@ impl Lake {
 
     pub fn items() -> Self {
         Self::new(ITEMS, "SELECT id, v FROM items")
-    }
-
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.into(), value.into()));
-        self
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -80,7 +74,7 @@ impl Lake {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BINARY);
         command.current_dir(self.dir.path()).args(args);
-        command.env_remove("HIGHWATER_LOG").envs(self.env.iter().cloned());
+        command.env_remove("HIGHWATER_LOG");
         command
     }
 
@@ -159,10 +153,6 @@ impl Running {
     pub fn wait(&mut self, limit: Duration) -> std::process::ExitStatus {
         let child = &mut self.child;
         eventually("the process to end", limit, || child.try_wait().unwrap())
-    }
-
-    pub fn is_alive(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
     }
 }
 

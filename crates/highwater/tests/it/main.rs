@@ -1,5 +1,6 @@
 //! The integration tests: the real binary, real files, real servers.
 
+mod bucket;
 mod changes;
 mod commands;
 mod crash;
