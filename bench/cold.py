@@ -142,7 +142,7 @@ def main():
                     subprocess.run([highwater, "-c", config, "dump"], stdout=file, check=True)
                 count = compare(dump, reference)
                 print(f"{name}: {count:,} documents, equal to DuckDB's; phases {json.loads(out)['ms']} ms")
-        _, _, out = timed([os.environ["TANTIVY_ALONE"], work / "append.ndjson", work / "tantivy-alone"])
+        _, _, out = timed([TARGET / "release" / "tantivy-alone", work / "append.ndjson", work / "tantivy-alone"])
         figures["tantivy"].append(json.loads(out)["seconds"])
     medians = {name: statistics.median(values) for name, values in figures.items()}
     for name, values in figures.items():

@@ -8,7 +8,7 @@ use highwater_core::Timestamp;
 use crate::cli::args::InitArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
-use crate::config::{example_lake, template};
+use crate::config::{EXAMPLE_SOURCE, example_lake, template};
 
 /// Writes the configuration under the name `file`, its SQL, and an example lake of files just before `now` if asked.
 pub fn init(args: &InitArgs, file: &Path, now: Timestamp, output: &Output) -> Result<Exit, CliError> {
@@ -25,11 +25,14 @@ pub fn init(args: &InitArgs, file: &Path, now: Timestamp, output: &Output) -> Re
             return Err(exists(path));
         }
     }
+    // A location that is missing is an error to every command; one that is empty is a lake that has not begun.
+    let lake = folder.join("lake");
+    std::fs::create_dir_all(lake.join(EXAMPLE_SOURCE))
+        .map_err(|error| CliError::Failure(format!("cannot make {}: {error}", lake.display())))?;
     for (path, text) in &files {
         write_new(path, text)?;
         output.note(format_args!("wrote {}", path.display()));
     }
-    let lake = folder.join("lake");
     if args.example {
         output.note(format_args!("next: highwater check -c {0} && highwater once -c {0}", config.display()));
     } else {
