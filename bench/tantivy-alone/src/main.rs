@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Map, Value};
-use tantivy::schema::{Field, INDEXED, IndexRecordOption, STORED, STRING, Schema, TEXT, TextFieldIndexing, TextOptions};
+use tantivy::schema::{
+    Field, INDEXED, IndexRecordOption, STORED, STRING, Schema, TEXT, TextFieldIndexing, TextOptions,
+};
 use tantivy::{Index, IndexWriter, TantivyDocument};
 
 #[global_allocator]
@@ -58,7 +60,10 @@ fn index(folder: &Path, documents: &[(String, Map<String, Value>)]) -> tantivy::
     for name in ["bid_micros", "budget_micros", "copurchases", "partners", "qty"] {
         fields.push((name, schema.add_i64_field(name, INDEXED.set_fast()), false));
     }
-    let hash = [schema.add_u64_field("_hash_high", tantivy::schema::FAST), schema.add_u64_field("_hash_low", tantivy::schema::FAST)];
+    let hash = [
+        schema.add_u64_field("_hash_high", tantivy::schema::FAST),
+        schema.add_u64_field("_hash_low", tantivy::schema::FAST),
+    ];
     let index = Index::create_in_dir(folder, schema.build())?;
     let mut writer: IndexWriter = index.writer_with_num_threads(2, WRITER_BYTES)?;
     for (n, (line, values)) in documents.iter().enumerate() {

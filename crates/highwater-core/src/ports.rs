@@ -48,6 +48,9 @@ pub trait Store: Send + Sync {
     async fn files(&self, source: &SourceName, prefix: &str) -> Result<Vec<SeenFile>, Fault>;
     /// The names (without `/`) of the folders directly below `prefix`, in any order. Complete or an error.
     async fn folders(&self, source: &SourceName, prefix: &str) -> Result<Vec<String>, Fault>;
+    /// Names that the last listings of a source met and cannot give as paths (not UTF-8, links that lead nowhere), with a
+    /// word on each.
+    fn skipped(&self, source: &SourceName) -> Vec<String>;
     /// Every request made so far, by listings and by whoever reads the files.
     fn requests(&self) -> Requests;
 }

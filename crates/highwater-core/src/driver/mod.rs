@@ -157,7 +157,8 @@ impl Driver {
         }
         let mut moves: BTreeMap<(SourceName, Arc<str>), usize> = BTreeMap::new();
         loop {
-            let plan = self.plan(clock)?;
+            let mut plan = self.plan(clock)?;
+            self.add_skipped_names(ports.store, &mut plan);
             if !self.needs_batch(&plan, executor.reads_watermark()) {
                 return self.finish_without_batch(ports, plan, listed).await;
             }
@@ -227,6 +228,22 @@ impl Driver {
             listed.insert(name, count);
         }
         listed
+    }
+
+    fn add_skipped_names(&self, store: &dyn Store, plan: &mut Plan) {
+        for name in self.listers.keys() {
+            let skipped = store.skipped(name);
+            if !skipped.is_empty() {
+                let named = skipped.iter().take(10).cloned().collect::<Vec<_>>().join("; ");
+                let detail = format!("{} names cannot be read as files: {named}", skipped.len());
+                plan.alarms.push(Alarm {
+                    kind: "skipped_names".into(),
+                    source: Some(name.clone()),
+                    since: plan.clock,
+                    detail,
+                });
+            }
+        }
     }
 
     async fn look_again(

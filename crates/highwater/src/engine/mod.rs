@@ -14,7 +14,7 @@ mod view;
 pub use budget::Budget;
 pub use examine::{Examined, Found, Place};
 pub use executor::Engine;
-pub use pipeline::{LookAhead, Pipeline, Reports};
+pub use pipeline::{Access, LookAhead, Pipeline, Reports};
 pub use progress::{Progress, Silent};
 pub use spec::{Ready, SpecError};
 pub use view::{LiveState, View, batch_report, percentiles};

@@ -16,6 +16,9 @@ use highwater_core::ports::{Clock, Fault};
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::path::Path;
 
 use super::budget::Budget;
 use super::executor::Engine;
@@ -35,6 +38,15 @@ pub struct Pipeline {
     pub(super) stores: Arc<Stores>,
     pub(super) log: ObjectLog,
     pub(super) clock: Arc<dyn Clock>,
+}
+
+/// What a pipeline is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing is written, nor made.
+    Read,
+    /// The state's folder is made if it is missing.
+    Write,
 }
 
 /// What `plan` shows.
@@ -60,9 +72,12 @@ pub trait Reports: Send {
 
 impl Pipeline {
     /// Opens stores and log.
-    pub fn open(config: Arc<Config>, clock: Arc<dyn Clock>) -> Result<Self, Fault> {
+    pub fn open(config: Arc<Config>, clock: Arc<dyn Clock>, access: Access) -> Result<Self, Fault> {
         let stores = Arc::new(Stores::open(&config, clock.clone())?);
-        let (store, root) = open_state(&config.pipeline.state, &config.stores)?;
+        let (store, root) = match &config.pipeline.state {
+            Location::Folder(folder) if access == Access::Read && !folder.exists() => nothing_kept(),
+            state => open_state(state, &config.stores)?,
+        };
         let log = ObjectLog::new(store, root.join(config.pipeline.name.as_str()), clock.clone());
         Ok(Self { config, stores, log, clock })
     }
@@ -284,6 +299,11 @@ fn source_policy(source: &SourceConfig) -> Result<SourcePolicy, Fault> {
         })),
     };
     Ok(SourcePolicy { name: source.name.clone(), time })
+}
+
+/// The state of a pipeline that never ran.
+fn nothing_kept() -> (Arc<dyn ObjectStore>, Path) {
+    (Arc::new(InMemory::new()), Path::ROOT)
 }
 
 /// A session that only looks: it claims nothing, and its driver must not execute.

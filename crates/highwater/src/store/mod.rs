@@ -90,22 +90,11 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// Something found where data should be that no listing can hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkippedName {
-    /// The source whose listing met it.
-    pub source: SourceName,
-    /// Its path below the location, with replacement characters where it is not text.
-    pub name: String,
-    /// Why it was left out.
-    pub reason: String,
-}
-
 /// The stores of all sources of a pipeline.
 ///
 /// A listing holds zero-byte files (size 0), which are no data: whoever plans drops and counts them. It leaves out hidden
 /// names (a component below the location starts with `_` or `.`) and directory markers without a word, and names that
-/// cannot be told or followed with a warning and an entry in [`Stores::skipped`].
+/// cannot be told or followed with a warning and an entry in [`Store::skipped`].
 pub struct Stores {
     places: BTreeMap<SourceName, (Location, Place)>,
     counters: Arc<Counters>,
@@ -175,13 +164,6 @@ impl Stores {
         }
     }
 
-    /// Names that the last listings had to leave out (the first 1,000).
-    pub fn skipped(&self) -> Vec<SkippedName> {
-        let names = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = names.iter().map(|((source, name), reason)| (source.clone(), name.clone(), reason.clone()));
-        entries.map(|(source, name, reason)| SkippedName { source, name, reason }).collect()
-    }
-
     /// Asks each source's location whether it can be listed, at one request each; the error says what is wrong and where.
     pub async fn reach(&self) -> Vec<(SourceName, Location, Result<(), StoreError>)> {
         let mut answers = Vec::new();
@@ -217,6 +199,12 @@ impl Store for Stores {
             Place::Local(folder) => folder.folders(prefix).await,
             Place::S3(place) => place.folders(prefix).await,
         }
+    }
+
+    fn skipped(&self, source: &SourceName) -> Vec<String> {
+        let names = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours = names.iter().filter(|((of, _), _)| of == source);
+        ours.map(|((_, name), reason)| format!("{name}: {reason}")).collect()
     }
 
     /// Retries included.

@@ -14,11 +14,11 @@ use crate::cli::output::Output;
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::Config;
-use crate::engine::{LookAhead, Pipeline};
+use crate::engine::{Access, LookAhead, Pipeline};
 
 /// One batch over everything in the window.
 pub async fn once(config: Config, args: &BatchArgs, output: &Output) -> Result<Exit, CliError> {
-    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock))?;
+    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?;
     let report = pipeline.once(args.now, output.batch_progress()).await?;
     if args.format.json {
         output.json(&report)?;
@@ -30,7 +30,7 @@ pub async fn once(config: Config, args: &BatchArgs, output: &Output) -> Result<E
 
 /// Proves the index equation.
 pub async fn verify(config: Config, args: &VerifyArgs, output: &Output) -> Result<Exit, CliError> {
-    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock))?;
+    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Read)?;
     let report = pipeline.verify(args.relist, output.batch_progress()).await?;
     if args.format.json {
         output.json(&report)?;
@@ -71,7 +71,7 @@ struct SourceReport<'a> {
 
 /// Tells what the next batch would do.
 pub async fn plan(config: Config, args: &BatchArgs, output: &Output) -> Result<Exit, CliError> {
-    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock))?;
+    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Read)?;
     let ahead = pipeline.plan(args.now).await?;
     if args.format.json {
         output.json(&report(&ahead))?;

@@ -10,7 +10,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigReport, Description, Problem};
-use crate::engine::{Examined, Pipeline, Place};
+use crate::engine::{Access, Examined, Pipeline, Place};
 
 /// `check --json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub async fn check(loaded: Result<Config, ConfigReport>, json: bool, output: &Ou
         Ok(config) => config,
         Err(report) => return refuse(vec![report], json, output),
     };
-    let pipeline = Pipeline::open(Arc::new(config.clone()), Arc::new(SystemClock))?;
+    let pipeline = Pipeline::open(Arc::new(config.clone()), Arc::new(SystemClock), Access::Read)?;
     let examined = pipeline.examine().await?;
     if !examined.problems.is_empty() {
         return refuse(reports(&config, examined), json, output);

@@ -19,7 +19,7 @@ use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::{Config, check_layout, load};
 use crate::demo::{Feed, write_pipeline};
-use crate::engine::{Pipeline, Reports, Silent, percentiles};
+use crate::engine::{Access, Pipeline, Reports, Silent, percentiles};
 use crate::report::{BatchReport, Percentiles};
 
 /// Where the page is, unless `--listen` says otherwise; any free port if it is taken.
@@ -46,7 +46,7 @@ pub async fn demo(args: &DemoArgs, output: &Output) -> Result<Exit, CliError> {
     let mut feed = Feed::new(&folder, SystemClock.now().as_millisecond().unsigned_abs());
     feed.past(SystemClock.now(), PAST).map_err(failed)?;
     let config: Config = load(&config, &|_| None, &check_layout)?;
-    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock))?);
+    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?);
 
     let signals = stopped()?;
     let (finish, finished) = watch::channel(false);
@@ -168,8 +168,8 @@ impl Reports for Watch<'_> {
         self.site.begin(claimed);
     }
 
-    fn tick(&mut self, report: &BatchReport, tick: &TickReport, changed: bool) {
-        self.site.ticked(report, tick, changed);
+    fn tick(&mut self, report: &BatchReport, tick: &TickReport, _changed: bool) {
+        self.site.ticked(report, tick);
         let Some(Body::Batch(batch)) = tick.record.as_ref().map(|record| &record.body) else { return };
         self.total.batches += 1;
         self.total.documents = report.documents;

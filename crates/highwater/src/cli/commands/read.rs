@@ -10,13 +10,13 @@ use crate::cli::output::Output;
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::Config;
-use crate::engine::{Pipeline, View};
+use crate::engine::{Access, Pipeline, View};
 use crate::index::{SearchError, SearchQuery, Searcher};
 use crate::report::{self, DocumentReport, SearchReport};
 use crate::serve::PipelineView as _;
 
 fn view(config: Config) -> Result<View, CliError> {
-    Ok(View::new(Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock))?), None))
+    Ok(View::new(Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Read)?), None))
 }
 
 /// How fresh the index is.
@@ -32,7 +32,7 @@ pub async fn status(config: Config, format: Format, output: &Output) -> Result<E
 
 /// The last records.
 pub async fn log(config: Config, args: &LogArgs, output: &Output) -> Result<Exit, CliError> {
-    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock))?;
+    let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Read)?;
     let loaded = pipeline.load().await?;
     let records = &loaded.recent[loaded.recent.len().saturating_sub(args.limit)..];
     for damaged in &loaded.damaged {

@@ -16,7 +16,7 @@ use crate::cli::output::Output;
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::Config;
-use crate::engine::{LiveState, Pipeline, Reports, View};
+use crate::engine::{Access, LiveState, Pipeline, Reports, View};
 use crate::report::BatchReport;
 use crate::serve::{self, Bound, Metrics, ServeError};
 
@@ -24,7 +24,7 @@ use crate::serve::{self, Bound, Metrics, ServeError};
 pub async fn run(config: Config, format: Format, output: &Output) -> Result<Exit, CliError> {
     let stop = stopped()?;
     let listen = config.serve.as_ref().map(|serve| serve.listen);
-    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock))?);
+    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?);
     let site = Site::new(pipeline.clone(), true);
     let bound = match listen {
         Some(listen) => Some(site.listen(listen, stop.clone(), output).await?),
@@ -47,7 +47,7 @@ pub async fn serve(config: Config, args: &ServeArgs, output: &Output) -> Result<
         return Err(CliError::Usage("nowhere to listen: add [serve] with listen, or give --listen ADDRESS".into()));
     };
     let stop = stopped()?;
-    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock))?);
+    let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?);
     let bound = Site::new(pipeline, false).listen(listen, stop, output).await?;
     bound.stopped().await.map_err(served)?;
     Ok(Exit::Done)
@@ -103,13 +103,11 @@ impl Site {
     }
 
     /// A tick ended.
-    pub fn ticked(&self, report: &BatchReport, tick: &TickReport, changed: bool) {
+    pub fn ticked(&self, report: &BatchReport, tick: &TickReport) {
         if let Some(live) = &self.live {
             live.ticked(tick, SystemClock.now());
         }
-        if changed {
-            self.metrics.observe(report, &self.pipeline.config().pipeline.name);
-        }
+        self.metrics.observe(report, &self.pipeline.config().pipeline.name);
     }
 
     /// A tick failed.
@@ -135,7 +133,7 @@ impl Reports for Lines<'_> {
     }
 
     fn tick(&mut self, report: &BatchReport, tick: &TickReport, changed: bool) {
-        self.site.ticked(report, tick, changed);
+        self.site.ticked(report, tick);
         if self.failing.take().is_some() {
             self.output.note("back again");
         }
