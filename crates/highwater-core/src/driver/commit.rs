@@ -15,8 +15,8 @@ use crate::receipt::Quarantined;
 /// What the log gathered since its last snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SinceSnapshot {
-    records: u64,
-    changes: u64,
+    pub records: u64,
+    pub changes: u64,
 }
 
 impl Driver {
@@ -72,7 +72,7 @@ impl Driver {
     }
 
     /// Writes a snapshot when due, and trims what it makes superfluous. Both are shortcuts: a failure costs nothing now.
-    async fn shorten(&mut self, log: &dyn BatchLog) {
+    pub(super) async fn shorten(&mut self, log: &dyn BatchLog) {
         let live = self.session.claimed.state.sources.values().map(|source| source.live.len() as u64).sum();
         if !snapshot_due(self.since_snapshot.records, self.since_snapshot.changes, live) {
             return;

@@ -148,7 +148,7 @@ fn impossible_steps_are_refused_with_the_way_out() {
     let refused = |millis| Calendar::new(SignedDuration::from_millis(millis), TimeZone::UTC).expect_err("refused");
     assert_snapshot!(refused(0), @r#"step 0s is shorter than one second; use a step of whole seconds such as "5m""#);
     assert_snapshot!(refused(1_500), @r#"step 1s 500ms is not a whole number of seconds; use a step such as "5s" or "5m""#);
-    assert_snapshot!(refused(7 * 60_000), @"step 7m does not divide a day of 24 hours; the nearest that do are 6m 45s and 7m 12s");
+    assert_snapshot!(refused(7 * 60_000), @"step 7m does not divide a day of 24 hours; the nearest that do are 6m 40s and 7m 12s");
     assert_snapshot!(refused(172_800_000), @r#"step 48h is longer than a day; the longest step is "24h""#);
 }
 
