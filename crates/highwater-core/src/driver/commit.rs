@@ -130,9 +130,14 @@ fn cursor(planned: &SourcePlan, failed: &[&Quarantined], source: &SourceName, st
     }
     for entry in failed.iter().copied().chain(&planned.quarantined) {
         let mut entry = entry.clone();
-        if let Some(before) = known.and_then(|known| known.get(&entry.version.path))
-            && before.version == entry.version
-        {
+        let is_new = planned_paths.contains(&entry.version.path) || planned.quarantined.contains(&entry);
+        let before = known.and_then(|known| known.get(&entry.version.path));
+        // The pinned version is out of reach, where a newer one is in quarantine already: that one is tried again.
+        let newer = before.is_some_and(|before| before.version != entry.version) && !is_new;
+        if newer && !planned.released.contains(&entry.version.path) {
+            continue;
+        }
+        if let Some(before) = before.filter(|before| before.version == entry.version) {
             entry.attempts = before.attempts + 1;
             entry.since = before.since;
         }

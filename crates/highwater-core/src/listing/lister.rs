@@ -109,6 +109,9 @@ impl SourceLister {
         before: Option<&SourceState>,
         everything: bool,
     ) -> usize {
+        if everything {
+            self.view.forget_failures();
+        }
         let TimePolicy::Partitioned(time) = self.policy.time.clone() else {
             return self.look_at_reference(store, clock, everything).await;
         };
@@ -357,7 +360,8 @@ impl LiveRange {
         let frontier = time.calendar.frontier(clock, time.settle);
         let from = match (time.forever_since, evicted) {
             (None, Some(bound)) => bound,
-            (None, None) => time.eviction_bound(frontier, newest),
+            // Before the first batch too, what the watermark waits for is listed.
+            (None, None) => time.eviction_bound(watermark.unwrap_or(frontier), newest),
             (Some(since), None) => time.calendar.floor(since),
             (Some(since), Some(_)) => {
                 time.eviction_bound(watermark.unwrap_or(frontier), newest).max(time.calendar.floor(since))

@@ -113,6 +113,13 @@ impl View {
         self.prefixes.entry(prefix.into()).or_default().failed = Some(why);
     }
 
+    /// Before a look at everything: what failed earlier is looked at anew, or is no concern of the live range.
+    pub fn forget_failures(&mut self) {
+        for view in self.prefixes.values_mut() {
+            view.failed = None;
+        }
+    }
+
     /// A look at a folder that is not itself listed for files succeeded.
     pub fn mended(&mut self, prefix: &str) {
         if self.prefixes.get(prefix).is_some_and(|view| view.listed_at.is_none()) {

@@ -5,7 +5,7 @@ mod alarms;
 mod display;
 mod source;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 

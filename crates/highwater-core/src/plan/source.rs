@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::alarms::raise;
-use super::{Facts, Scope, SourcePlan};
+use super::{Facts, Scope, SourcePlan, passed_over};
 use crate::file::{FileVersion, SourceName};
 use crate::holes::{Hole, HoleCause};
 use crate::listing::{Placed, View};
@@ -40,9 +40,9 @@ pub(super) fn watermark(
     for (name, facts) in facts {
         let Some(time) = facts.policy.partitioned() else { continue };
         let newest = state.sources.get(name).and_then(|source| source.newest_end);
-        let passed = state
-            .watermark
-            .map(|passed| if skips { passed.max(bound_at(frontier, clock, time, facts, newest)) } else { passed });
+        let skipped = if skips { Some(bound_at(frontier, clock, time, facts, newest)) } else { None };
+        let skipped = skipped.max(passed_over(name, state.holes.iter()));
+        let passed = state.watermark.map(|passed| skipped.map_or(passed, |skipped| passed.max(skipped)));
         let here = watermark_of(clock, passed, time, facts, newest);
         least = least.min(here);
     }

@@ -2,7 +2,7 @@ mod files;
 mod lag;
 mod properties;
 mod quarantine;
-mod script;
+pub(crate) mod script;
 mod sources;
 mod time;
 
