@@ -132,9 +132,9 @@ fn cursor(planned: &SourcePlan, failed: &[&Quarantined], source: &SourceName, st
         let mut entry = entry.clone();
         let is_new = planned_paths.contains(&entry.version.path) || planned.quarantined.contains(&entry);
         let before = known.and_then(|known| known.get(&entry.version.path));
-        // The pinned version is out of reach, where a newer one is in quarantine already: that one is tried again.
-        let newer = before.is_some_and(|before| before.version != entry.version) && !is_new;
-        if newer && !planned.released.contains(&entry.version.path) {
+        // A pinned version that is out of reach is met in every batch. Only a try that was due counts; and where a newer
+        // version is in quarantine already, that one is what is tried.
+        if before.is_some() && !is_new && !planned.released.contains(&entry.version.path) {
             continue;
         }
         if let Some(before) = before.filter(|before| before.version == entry.version) {

@@ -56,6 +56,14 @@ async fn a_pinned_file_that_is_listed_and_gone_keeps_its_documents_and_the_pipel
         assert_eq!(bench.tick(&mut driver).await.unwrap().record, None);
     }
     assert_eq!(bench.attempts().len(), tries);
+    for number in 0..5 {
+        bench.shelf.put(&format!("10/d{number}#1"));
+        bench.tick(&mut driver).await.unwrap();
+    }
+    assert_eq!(quarantined(&driver), ["10/b#1 tried 1"], "batches for other files are no tries");
+    bench.wait(10);
+    bench.tick(&mut driver).await.unwrap();
+    assert_eq!(quarantined(&driver), ["10/b#1 tried 2"]);
 }
 
 #[tokio::test]

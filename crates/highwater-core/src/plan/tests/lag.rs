@@ -57,9 +57,7 @@ fn silence_is_no_lag() {
 
 #[test]
 fn halt_leaves_it_to_an_operator() {
-    insta::assert_snapshot!(check(&format!("{STOPPED} on_lag halt\n plan 13:10\n")), @r#"
-    halted: the watermark 03:00 lies before 10:00, where the window begins now; go on with on_lag = "skip_to_latest" (jumps and writes the hole down) or "catch_up"
-    "#);
+    insta::assert_snapshot!(check(&format!("{STOPPED} on_lag halt\n plan 13:10\n")), @r#"halted: the watermark 03:00 lies before 10:00, where the window begins now; go on with on_lag = "skip_to_latest" (jumps and writes the hole down) or "catch_up""#);
 }
 
 #[test]
