@@ -113,6 +113,8 @@ pub enum On {
     Replace(&'static str),
     /// It never ends.
     Hang,
+    /// It takes a while.
+    Slow,
 }
 
 /// The sink and its executor.
@@ -144,6 +146,11 @@ impl Executor for Model {
             Some(On::Hang) => loop {
                 tokio::task::yield_now().await;
             },
+            Some(On::Slow) => {
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+            }
             Some(On::FailAfter) | None => {}
         }
         assert!(self.stamp.is_none_or(|stamp| stamp.sequence < attempt.sequence), "a stale writer came through");

@@ -128,3 +128,20 @@ async fn files_of_a_capture_value_that_vanished_while_nobody_looked_go() {
     assert_eq!((bench.index(), pinned(&driver)), ("region=us/09/b#1".into(), "region=us/09/b#1".into()));
     assert_eq!(hour_prefix("09"), "2026-05-01/09/");
 }
+
+#[tokio::test]
+async fn a_reference_that_could_not_be_listed_is_looked_at_again_at_the_next_tick() {
+    let mut bench = Bench::new();
+    bench.source = source("brands", "reference", &[]);
+    bench.shelf.put("brands#1");
+    bench.shelf.broken.lock().unwrap().insert(String::new());
+    let mut driver = bench.start(true).await;
+    bench.tick(&mut driver).await.unwrap();
+    assert!(bench.attempts().is_empty());
+    bench.shelf.mend();
+    bench.wait(1);
+    bench.tick(&mut driver).await.unwrap();
+    assert_eq!(bench.index(), "brands#1");
+    bench.wait(1);
+    assert_eq!(bench.tick(&mut driver).await.unwrap().requests.list, 0, "then by schedule");
+}
