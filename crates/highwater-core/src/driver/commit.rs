@@ -15,8 +15,8 @@ use crate::receipt::Quarantined;
 /// What the log gathered since its last snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SinceSnapshot {
-    records: u64,
-    changes: u64,
+    pub records: u64,
+    pub changes: u64,
 }
 
 impl Driver {
@@ -72,7 +72,7 @@ impl Driver {
     }
 
     /// Writes a snapshot when due, and trims what it makes superfluous. Both are shortcuts: a failure costs nothing now.
-    async fn shorten(&mut self, log: &dyn BatchLog) {
+    pub(super) async fn shorten(&mut self, log: &dyn BatchLog) {
         let live = self.session.claimed.state.sources.values().map(|source| source.live.len() as u64).sum();
         if !snapshot_due(self.since_snapshot.records, self.since_snapshot.changes, live) {
             return;
@@ -130,9 +130,14 @@ fn cursor(planned: &SourcePlan, failed: &[&Quarantined], source: &SourceName, st
     }
     for entry in failed.iter().copied().chain(&planned.quarantined) {
         let mut entry = entry.clone();
-        if let Some(before) = known.and_then(|known| known.get(&entry.version.path))
-            && before.version == entry.version
-        {
+        let is_new = planned_paths.contains(&entry.version.path) || planned.quarantined.contains(&entry);
+        let before = known.and_then(|known| known.get(&entry.version.path));
+        // A pinned version that is out of reach is met in every batch. Only a try that was due counts; and where a newer
+        // version is in quarantine already, that one is what is tried.
+        if before.is_some() && !is_new && !planned.released.contains(&entry.version.path) {
+            continue;
+        }
+        if let Some(before) = before.filter(|before| before.version == entry.version) {
             entry.attempts = before.attempts + 1;
             entry.since = before.since;
         }

@@ -116,6 +116,7 @@ impl Driver {
         for source in sources {
             listers.insert(source.name.clone(), SourceLister::new(source, policy.poll));
         }
+        let (records, changes) = session.claimed.replayed;
         Self {
             policy,
             listers,
@@ -125,7 +126,7 @@ impl Driver {
             first_batch: true,
             broken: false,
             alarms: BTreeMap::new(),
-            since_snapshot: commit::SinceSnapshot::default(),
+            since_snapshot: commit::SinceSnapshot { records, changes },
             requests: Requests::default(),
         }
     }
@@ -155,10 +156,12 @@ impl Driver {
         if look == Look::Everything {
             self.require_complete()?;
         }
+        self.require_first_listings()?;
         let mut moves: BTreeMap<(SourceName, Arc<str>), usize> = BTreeMap::new();
         loop {
             let mut plan = self.plan(clock)?;
             self.add_skipped_names(ports.store, &mut plan);
+            self.date(&mut plan.alarms);
             if !self.needs_batch(&plan, executor.reads_watermark()) {
                 return self.finish_without_batch(ports, plan, listed).await;
             }
@@ -271,6 +274,17 @@ impl Driver {
         Ok(())
     }
 
+    /// The first batch of a table that keeps its rows for ever needs everything since its start: what it missed would
+    /// lie behind the window of every later one.
+    fn require_first_listings(&self) -> Result<(), Fault> {
+        let begun = |name| self.state().sources.get(name).is_some_and(|source| source.evict_before.is_some());
+        let for_ever = |lister: &SourceLister| lister.policy().partitioned().is_some_and(|t| t.forever_since.is_some());
+        if self.listers.iter().any(|(name, lister)| for_ever(lister) && !begun(name)) {
+            return self.require_complete();
+        }
+        Ok(())
+    }
+
     fn needs_batch(&self, plan: &Plan, reads_watermark: bool) -> bool {
         plan.changes()
             || self.compare_all && self.has_data(plan)
@@ -328,13 +342,14 @@ impl Driver {
     ) -> Result<TickReport, Fault> {
         let step = |watermark| self.policy.calendar.floor(watermark);
         let advances = match plan.watermark_before {
-            Some(before) => step(before) != step(plan.watermark),
+            Some(before) => step(before) != step(plan.watermark) || plan.catching_up && plan.advances(),
             None => true,
         };
         let mut record = None;
         if advances || !plan.holes.is_empty() {
             let body = Body::Advance { watermark: plan.watermark, holes: plan.holes.clone() };
             record = Some(self.append(ports.log, plan.clock, body).await?);
+            self.shorten(ports.log).await;
         }
         self.settle(&plan);
         Ok(self.report(ports, plan, record, listed))
@@ -354,6 +369,14 @@ impl Driver {
         }
     }
 
+    /// An alarm that stood after the last tick stands since then.
+    fn date(&self, alarms: &mut [Alarm]) {
+        for alarm in alarms {
+            let standing = self.alarms.get(&(alarm.kind.clone(), alarm.source.clone()));
+            alarm.since = standing.copied().unwrap_or(alarm.since);
+        }
+    }
+
     fn report(
         &mut self,
         ports: Ports<'_>,
@@ -364,14 +387,9 @@ impl Driver {
         let requests = ports.store.requests();
         let made = requests.since(self.requests);
         self.requests = requests;
-        let mut alarms = plan.alarms;
-        let mut standing = BTreeMap::new();
-        for alarm in &mut alarms {
-            let key = (alarm.kind.clone(), alarm.source.clone());
-            alarm.since = self.alarms.get(&key).copied().unwrap_or(alarm.since);
-            standing.insert(key, alarm.since);
-        }
-        self.alarms = standing;
+        let behind = plan.catching_up && plan.advances();
+        let alarms = plan.alarms;
+        self.alarms = alarms.iter().map(|a| ((a.kind.clone(), a.source.clone()), a.since)).collect();
         TickReport {
             record,
             last: self.session.claimed.state.last,
@@ -381,7 +399,7 @@ impl Driver {
             alarms,
             requests: made,
             listed,
-            behind: plan.catching_up,
+            behind,
         }
     }
 }

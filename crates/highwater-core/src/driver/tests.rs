@@ -1,1 +1,7 @@
+mod bench;
+mod faults;
+mod listings;
+mod running;
+mod simulation;
 
+mod ticks;

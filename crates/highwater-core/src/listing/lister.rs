@@ -32,6 +32,8 @@ pub struct SourceLister {
 struct Folders {
     level: usize,
     looked: Option<Timestamp>,
+    /// A look at it was complete.
+    complete: bool,
     names: Vec<String>,
 }
 
@@ -41,6 +43,8 @@ struct SourcePrefixes {
     /// `None`: a reference source, listed whole.
     plan: Option<PrefixPlan>,
     combinations: Vec<Vec<String>>,
+    /// Folders that were never looked into: files of any time may lie below.
+    unknown: Vec<String>,
 }
 
 impl Prefixes for SourcePrefixes {
@@ -54,7 +58,10 @@ impl Prefixes for SourcePrefixes {
     fn of_range(&self, from: Timestamp, to: Timestamp) -> Vec<String> {
         match &self.plan {
             None => vec![String::new()],
-            Some(plan) => plan.prefixes(from, to, &self.combinations).into_iter().map(|span| span.prefix).collect(),
+            Some(plan) => {
+                let known = plan.prefixes(from, to, &self.combinations).into_iter().map(|span| span.prefix);
+                known.chain(self.unknown.iter().cloned()).collect()
+            }
         }
     }
 }
@@ -70,7 +77,7 @@ impl SourceLister {
         Self {
             policy,
             poll,
-            prefixes: SourcePrefixes { plan, combinations },
+            prefixes: SourcePrefixes { plan, combinations, unknown: Vec::new() },
             view: View::default(),
             looked: BTreeMap::new(),
             folders: BTreeMap::new(),
@@ -102,11 +109,15 @@ impl SourceLister {
         before: Option<&SourceState>,
         everything: bool,
     ) -> usize {
+        if everything {
+            self.view.forget_failures();
+        }
         let TimePolicy::Partitioned(time) = self.policy.time.clone() else {
             return self.look_at_reference(store, clock, everything).await;
         };
         let mut looks = 0;
         if everything {
+            self.remember(before);
             looks += self.discover(store, clock).await;
         }
         let range = LiveRange::new(&time, clock, watermark, before);
@@ -125,7 +136,7 @@ impl SourceLister {
 
     /// A committed plan took in what changed; what lies behind the audited time is forgotten.
     pub fn settled(&mut self, state: Option<&SourceState>, watermark: Option<Timestamp>, clock: Timestamp) {
-        self.view.settled();
+        self.view.settled(clock);
         let (Some(plan), Some(time)) = (&self.prefixes.plan, self.policy.partitioned()) else { return };
         let range = LiveRange::new(time, clock, watermark, state);
         let mut keep: BTreeSet<String> = BTreeSet::new();
@@ -157,7 +168,8 @@ impl SourceLister {
 
     async fn look_at_reference(&mut self, store: &dyn Store, clock: Timestamp, everything: bool) -> usize {
         let TimePolicy::Reference { every } = self.policy.time else { return 0 };
-        let due = self.looked.get("").is_none_or(|at| clock.duration_since(*at).unsigned_abs() >= every);
+        let elapsed = self.looked.get("").is_none_or(|at| clock.duration_since(*at).unsigned_abs() >= every);
+        let due = elapsed || self.view.failures().next().is_some();
         if !everything && !due {
             return 0;
         }
@@ -233,6 +245,22 @@ impl SourceLister {
         count
     }
 
+    /// Capture values of pinned files are known, even where their folders are gone: that is how the files are missed.
+    fn remember(&mut self, before: Option<&SourceState>) {
+        let levels = self.prefixes.plan.as_ref().map_or(0, PrefixPlan::discovery_levels);
+        for path in before.iter().flat_map(|before| before.live.keys()) {
+            let mut prefix = String::new();
+            for (level, name) in path.split('/').take(levels).enumerate() {
+                let folder = self.folders.entry(prefix.clone()).or_default();
+                folder.level = level;
+                if !folder.names.iter().any(|known| known == name) {
+                    folder.names.push(name.to_owned());
+                }
+                prefix = format!("{prefix}{name}/");
+            }
+        }
+    }
+
     /// Walks the leading folder levels for capture values.
     async fn discover(&mut self, store: &dyn Store, clock: Timestamp) -> usize {
         let levels = self.prefixes.plan.as_ref().map_or(0, PrefixPlan::discovery_levels);
@@ -294,7 +322,7 @@ impl SourceLister {
         // A value that is gone keeps its combination: its prefixes then list empty, which is how its files are missed.
         let folder = self.folders.entry(prefix.to_owned()).or_default();
         let known: BTreeSet<String> = folder.names.drain(..).chain(names).collect();
-        *folder = Folders { level, looked: Some(clock), names: known.into_iter().collect() };
+        *folder = Folders { level, looked: Some(clock), complete: true, names: known.into_iter().collect() };
         looks
     }
 
@@ -313,6 +341,8 @@ impl SourceLister {
             }
         }
         combinations.sort();
+        let unknown = self.folders.iter().filter(|(_, folder)| !folder.complete);
+        self.prefixes.unknown = unknown.map(|(prefix, _)| prefix.clone()).collect();
         self.prefixes.combinations = combinations;
     }
 }
@@ -330,7 +360,8 @@ impl LiveRange {
         let frontier = time.calendar.frontier(clock, time.settle);
         let from = match (time.forever_since, evicted) {
             (None, Some(bound)) => bound,
-            (None, None) => time.eviction_bound(frontier, newest),
+            // Before the first batch too, what the watermark waits for is listed.
+            (None, None) => time.eviction_bound(watermark.unwrap_or(frontier), newest),
             (Some(since), None) => time.calendar.floor(since),
             (Some(since), Some(_)) => {
                 time.eviction_bound(watermark.unwrap_or(frontier), newest).max(time.calendar.floor(since))

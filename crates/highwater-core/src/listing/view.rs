@@ -57,14 +57,20 @@ pub struct View {
     files: BTreeMap<Arc<str>, Placed>,
     changed: BTreeSet<Arc<str>>,
     appeared_again: BTreeSet<Arc<str>>,
+    first_listed: BTreeSet<Arc<str>>,
 }
 
 impl View {
     /// Takes in one complete listing of `prefix`, begun at `at`. Files that are not data are counted and named.
-    pub fn listed(&mut self, policy: &SourcePolicy, prefix: &str, at: Timestamp, seen: Vec<SeenFile>) {
+    pub fn listed(&mut self, policy: &SourcePolicy, prefix: &str, at: Timestamp, mut seen: Vec<SeenFile>) {
         let mut fresh = PrefixView { listed_at: Some(at), ..PrefixView::default() };
         let known = self.prefixes.remove(prefix);
         let relisted = known.as_ref().is_some_and(|known| known.listed_at.is_some());
+        if !relisted {
+            self.first_listed.insert(prefix.into());
+        }
+        // The store's order means nothing, not even for which names stand in an alarm.
+        seen.sort_unstable_by(|a, b| a.version.path.cmp(&b.version.path));
         for file in seen {
             if is_hidden(&file.version.path) {
                 continue;
@@ -107,6 +113,13 @@ impl View {
         self.prefixes.entry(prefix.into()).or_default().failed = Some(why);
     }
 
+    /// Before a look at everything: what failed earlier is looked at anew, or is no concern of the live range.
+    pub fn forget_failures(&mut self) {
+        for view in self.prefixes.values_mut() {
+            view.failed = None;
+        }
+    }
+
     /// A look at a folder that is not itself listed for files succeeded.
     pub fn mended(&mut self, prefix: &str) {
         if self.prefixes.get(prefix).is_some_and(|view| view.listed_at.is_none()) {
@@ -124,7 +137,7 @@ impl View {
         &self.files
     }
 
-    /// Paths that appeared, vanished or changed since they were last [`View::settled`].
+    /// Paths that appeared, vanished or changed since they were last [`View::settled`], and those still ahead of time.
     pub fn changed(&self) -> &BTreeSet<Arc<str>> {
         &self.changed
     }
@@ -134,10 +147,19 @@ impl View {
         &self.appeared_again
     }
 
-    /// Forgets changes that a committed batch took in, or that are no concern of the live range.
-    pub fn settled(&mut self) {
-        self.changed.clear();
+    /// Prefixes that were completely listed for the first time since the view was last [`View::settled`].
+    pub fn first_listed(&self) -> &BTreeSet<Arc<str>> {
+        &self.first_listed
+    }
+
+    /// Forgets changes that a batch at `clock` took in, or that are no concern of the live range. Files of partitions
+    /// that had not begun then may be its concern later.
+    pub fn settled(&mut self, clock: Timestamp) {
+        let files = &self.files;
+        let ahead = |file: &Placed| file.partition.is_some_and(|partition| partition.start > clock);
+        self.changed.retain(|path| files.get(path).is_some_and(ahead));
         self.appeared_again.clear();
+        self.first_listed.clear();
     }
 
     /// Prefixes whose last look failed, with the reasons.

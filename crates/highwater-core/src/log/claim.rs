@@ -34,6 +34,8 @@ pub struct Claimed {
     pub damaged: Vec<Damaged>,
     /// The last readable records, ascending, the claim at the end.
     pub recent: Vec<Record>,
+    /// See [`Loaded::replayed`](super::Loaded::replayed); the claim counts.
+    pub replayed: (u64, u64),
 }
 
 impl Claimed {
@@ -61,6 +63,7 @@ pub async fn claim(log: &dyn BatchLog, now: Timestamp, writer: &Writer) -> Resul
             state: loaded.state,
             damaged: loaded.damaged,
             recent: loaded.recent,
+            replayed: (loaded.replayed.0 + 1, loaded.replayed.1),
         };
         claimed.state.apply(&record);
         claimed.recent.push(record);

@@ -63,6 +63,9 @@ pub struct Loaded {
     pub damaged: Vec<Damaged>,
     /// The last readable records, ascending, [`RECENT`] at most.
     pub recent: Vec<Record>,
+    /// How many records were read on top of the snapshot, and how many file versions they add and remove: the replay
+    /// that the next snapshot saves, for [`snapshot_due`].
+    pub replayed: (u64, u64),
 }
 
 /// An object of the log that could not be read.

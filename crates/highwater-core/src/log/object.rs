@@ -117,6 +117,7 @@ impl ObjectLog {
             damaged: base.damaged,
             state: base.state.unwrap_or_default(),
             recent: Vec::new(),
+            replayed: (0, 0),
         };
         let behind = loaded.state.last;
         if let Some(lost) = lost_beginning(behind, &listed) {
@@ -142,6 +143,7 @@ impl ObjectLog {
                 Ok(record) => {
                     if number > behind {
                         loaded.state.apply(&record);
+                        loaded.replayed = (loaded.replayed.0 + 1, loaded.replayed.1 + record.changes());
                     }
                     keep_recent(&mut recent, record);
                 }

@@ -158,6 +158,12 @@ async fn a_record_reads_as_json_for_people() {
         "quarantined": [],
         "add_only": false,
         "ms": {}
+      },
+      "requests": {
+        "list": 0,
+        "get": 0,
+        "head": 0,
+        "put": 0
       }
     }
     "#);

@@ -1,10 +1,11 @@
 //! The plan of a batch: a pure function of one clock reading, the log's state, what listings saw, and policy. No I/O, no
 //! clock, no log line.
 
+mod alarms;
 mod display;
 mod source;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::file::{FileVersion, SourceName};
 use crate::holes::{Hole, HoleCause};
 use crate::listing::View;
 use crate::log::PipelineState;
-use crate::policy::{OnLag, Partitioned, PipelinePolicy, SourcePolicy};
+use crate::policy::{OnLag, PipelinePolicy, SourcePolicy};
 use crate::receipt::{Alarm, Quarantined};
 
 pub use source::watermark_of;
@@ -35,7 +36,7 @@ pub struct Plan {
     pub holes: Vec<Hole>,
     /// Alarms that stand.
     pub alarms: Vec<Alarm>,
-    /// How many more batches a `catch_up` needs after this one, if it is one.
+    /// True for a bounded batch of `catch_up`, which ends before the frontier.
     pub catching_up: bool,
 }
 
@@ -119,7 +120,7 @@ pub fn plan(
             OnLag::CatchUp => limit = lag.next_stop(facts),
         }
     }
-    let mut watermark = source::watermark(clock, state, facts, policy, lag.is_some());
+    let mut watermark = source::watermark(clock, state, facts, policy, limit.is_none());
     if let Some(stop) = limit {
         watermark = state.watermark.map_or(stop, |before| before.max(stop)).min(watermark);
     }
@@ -135,7 +136,9 @@ pub fn plan(
     let until = limit.map(|_| watermark);
     let scope = if limit.is_some() { Scope::All } else { scope };
     for (name, facts) in facts {
-        let planned = source::plan(clock, watermark, until, state.sources.get(name), facts, scope, &mut plan.alarms);
+        let passed_over = passed_over(name, state.holes.iter().chain(&plan.holes));
+        let times = source::Times { clock, watermark, until, passed_over };
+        let planned = source::plan(times, state.sources.get(name), facts, scope, &mut plan.alarms);
         plan.holes.extend(planned.late);
         plan.sources.insert(name.clone(), planned.plan);
     }
@@ -172,10 +175,12 @@ struct Lag {
 /// W_before < E as computed at F(t), for the clock alone: silence that `hold_after` holds is no lag.
 fn lag(clock: Timestamp, state: &PipelineState, facts: &BTreeMap<SourceName, Facts<'_>>) -> Option<Lag> {
     let watermark = state.watermark?;
+    let frontier = source::frontier(clock, facts)?;
     let mut sources = Vec::new();
     for (name, facts) in facts {
         let Some(time) = facts.policy.partitioned() else { continue };
-        let bound = source_bound(clock, time, facts.view, state.sources.get(name).and_then(|s| s.newest_end));
+        let newest = state.sources.get(name).and_then(|source| source.newest_end);
+        let bound = source::bound_at(frontier, clock, time, facts, newest);
         if watermark < bound {
             sources.push((name.clone(), bound));
         }
@@ -184,9 +189,10 @@ fn lag(clock: Timestamp, state: &PipelineState, facts: &BTreeMap<SourceName, Fac
     Some(Lag { watermark, bound, sources })
 }
 
-fn source_bound(clock: Timestamp, time: &Partitioned, view: &View, newest_before: Option<Timestamp>) -> Timestamp {
-    let newest = newest_before.max(source::newest_end(clock, time, view));
-    time.eviction_bound(time.calendar.frontier(clock, time.settle), newest)
+/// End of the last hole that a lag left in the source.
+fn passed_over<'a>(source: &SourceName, holes: impl Iterator<Item = &'a Hole>) -> Option<Timestamp> {
+    let lags = holes.filter(|hole| hole.source == *source && hole.cause == HoleCause::PassedOver);
+    lags.map(|hole| hole.to).max()
 }
 
 impl Lag {
@@ -194,8 +200,7 @@ impl Lag {
     fn holes(&self, clock: Timestamp, known: &[Hole]) -> Vec<Hole> {
         let mut holes = Vec::new();
         for (source, bound) in &self.sources {
-            let known = known.iter().filter(|hole| hole.source == *source && hole.cause == HoleCause::PassedOver);
-            let from = known.map(|hole| hole.to).max().map_or(self.watermark, |end| end.max(self.watermark));
+            let from = passed_over(source, known.iter()).map_or(self.watermark, |end| end.max(self.watermark));
             let (source, cause, to) = (source.clone(), HoleCause::PassedOver, *bound);
             if from < to {
                 holes.push(Hole { source, cause, from, to, path: None, since: clock });

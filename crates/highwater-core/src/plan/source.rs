@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Facts, Scope, SourcePlan};
+use super::alarms::raise;
+use super::{Facts, Scope, SourcePlan, passed_over};
 use crate::file::{FileVersion, SourceName};
 use crate::holes::{Hole, HoleCause};
 use crate::listing::{Placed, View};
@@ -22,23 +23,29 @@ pub(super) struct Planned {
     pub late: Vec<Hole>,
 }
 
-/// W: the least of the sources' watermarks, never moving back.
+/// W: the least of the sources' watermarks, never moving back. Where the batch `skips` a lag, what lies before the live
+/// range need not have been listed; else every partition from the watermark on must have been.
 pub(super) fn watermark(
     clock: Timestamp,
     state: &PipelineState,
     facts: &BTreeMap<SourceName, Facts<'_>>,
     policy: &PipelinePolicy,
-    lagging: bool,
+    skips: bool,
 ) -> Timestamp {
-    let mut least: Option<Timestamp> = None;
+    let Some(frontier) = frontier(clock, facts) else {
+        let frontier = policy.calendar.frontier(clock, policy.settle);
+        return state.watermark.map_or(frontier, |before| before.max(frontier));
+    };
+    let mut least = frontier;
     for (name, facts) in facts {
         let Some(time) = facts.policy.partitioned() else { continue };
         let newest = state.sources.get(name).and_then(|source| source.newest_end);
-        let passed = if lagging { None } else { state.watermark };
+        let skipped = if skips { Some(bound_at(frontier, clock, time, facts, newest)) } else { None };
+        let skipped = skipped.max(passed_over(name, state.holes.iter()));
+        let passed = state.watermark.map(|passed| skipped.map_or(passed, |skipped| passed.max(skipped)));
         let here = watermark_of(clock, passed, time, facts, newest);
-        least = Some(least.map_or(here, |least| least.min(here)));
+        least = least.min(here);
     }
-    let least = least.unwrap_or_else(|| policy.calendar.frontier(clock, policy.settle));
     state.watermark.map_or(least, |before| before.max(least))
 }
 
@@ -51,8 +58,7 @@ pub fn watermark_of(
     newest_before: Option<Timestamp>,
 ) -> Timestamp {
     let frontier = time.calendar.frontier(clock, time.settle);
-    let newest = newest_before.max(newest_end(clock, time, facts.view));
-    let from = passed.unwrap_or_else(|| time.eviction_bound(frontier, newest));
+    let from = passed.unwrap_or_else(|| bound_at(frontier, clock, time, facts, newest_before));
     let mut partition = time.calendar.holding(from);
     while partition.end <= frontier {
         let settled = partition.end + time.settle;
@@ -65,6 +71,24 @@ pub fn watermark_of(
     frontier.max(from)
 }
 
+/// The frontier of the pipeline: the least of its partitioned sources'.
+pub(super) fn frontier(clock: Timestamp, facts: &BTreeMap<SourceName, Facts<'_>>) -> Option<Timestamp> {
+    let times = facts.values().filter_map(|facts| facts.policy.partitioned());
+    times.map(|time| time.calendar.frontier(clock, time.settle)).min()
+}
+
+/// Where a source's window would begin with the watermark at `frontier`.
+pub(super) fn bound_at(
+    frontier: Timestamp,
+    clock: Timestamp,
+    time: &Partitioned,
+    facts: &Facts<'_>,
+    newest_before: Option<Timestamp>,
+) -> Timestamp {
+    let newest = newest_before.max(newest_end(clock, time, facts.view));
+    time.eviction_bound(frontier, newest)
+}
+
 /// End of the newest partition with data that listings saw; what lies too far in the future does not count.
 pub(super) fn newest_end(clock: Timestamp, time: &Partitioned, view: &View) -> Option<Timestamp> {
     let latest = clock + time.max_skew;
@@ -72,11 +96,20 @@ pub(super) fn newest_end(clock: Timestamp, time: &Partitioned, view: &View) -> O
     live.filter_map(|file| file.partition.as_ref()).filter(|p| p.start <= latest).map(|p| p.end).max()
 }
 
-/// Plans one source at watermark `watermark`; `until` ends the live range of a batch that catches up.
+/// The times that one source is planned by.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub clock: Timestamp,
+    pub watermark: Timestamp,
+    /// End of the live range of a batch that catches up.
+    pub until: Option<Timestamp>,
+    /// End of the last hole that a lag left.
+    pub passed_over: Option<Timestamp>,
+}
+
+/// Plans one source.
 pub(super) fn plan(
-    clock: Timestamp,
-    watermark: Timestamp,
-    until: Option<Timestamp>,
+    times: Times,
     before: Option<&SourceState>,
     facts: &Facts<'_>,
     scope: Scope,
@@ -84,44 +117,37 @@ pub(super) fn plan(
 ) -> Planned {
     let nothing = SourceState::default();
     let before = before.unwrap_or(&nothing);
-    let range = Range::new(clock, watermark, until, before, facts);
+    let range = Range::new(times, before, facts);
     let mut planned = Planned {
         plan: SourcePlan { evict_before: range.evict_before, newest_end: range.newest_end, ..SourcePlan::default() },
         late: Vec::new(),
     };
-    for path in candidates(before, facts.view, &range, scope) {
-        consider(&path, clock, before, facts, &range, &mut planned);
+    for path in candidates(before, facts, &range, scope) {
+        consider(&path, times.clock, before, facts, &range, &mut planned);
     }
-    raise(clock, watermark, facts, &range, &planned, alarms);
+    raise(times.clock, times.watermark, facts, &range, &planned, alarms);
     planned
 }
 
 /// Which partitions are live, and which of them are open to what listings see.
-struct Range {
-    clock: Timestamp,
+pub(super) struct Range {
     /// Live files lie at or after it.
-    evict_before: Option<Timestamp>,
+    pub evict_before: Option<Timestamp>,
     /// New files are taken in only at or after it: later than `evict_before` where rows stay for ever.
     accept_from: Option<Timestamp>,
     /// Partitions that start later are ignored.
     latest_start: Option<Timestamp>,
     /// Partitions at or after it wait (catching up).
     until: Option<Timestamp>,
-    newest_end: Option<Timestamp>,
+    pub newest_end: Option<Timestamp>,
     evict_moved: bool,
 }
 
 impl Range {
-    fn new(
-        clock: Timestamp,
-        watermark: Timestamp,
-        until: Option<Timestamp>,
-        before: &SourceState,
-        facts: &Facts<'_>,
-    ) -> Self {
+    fn new(times: Times, before: &SourceState, facts: &Facts<'_>) -> Self {
+        let Times { clock, watermark, until, passed_over, .. } = times;
         let Some(time) = facts.policy.partitioned() else {
             return Self {
-                clock,
                 evict_before: None,
                 accept_from: None,
                 latest_start: None,
@@ -131,7 +157,8 @@ impl Range {
             };
         };
         let newest_end = before.newest_end.max(newest_end(clock, time, facts.view));
-        let windowed = time.eviction_bound(watermark, newest_end);
+        // What a lag passed over stays out, though the watermark may still wait short of the frontier.
+        let windowed = time.eviction_bound(watermark, newest_end).max(passed_over.unwrap_or(Timestamp::MIN));
         let (evict_before, accept_from) = match time.forever_since {
             None => {
                 let bound = before.evict_before.map_or(windowed, |was| was.max(windowed));
@@ -140,11 +167,10 @@ impl Range {
             Some(since) => {
                 let start = time.calendar.floor(since);
                 let first_time = before.evict_before.is_none();
-                (start, if first_time { start } else { windowed.max(start) })
+                (start, if first_time { start.max(passed_over.unwrap_or(start)) } else { windowed.max(start) })
             }
         };
         Self {
-            clock,
             evict_before: Some(evict_before),
             accept_from: Some(accept_from),
             latest_start: Some(clock + time.max_skew),
@@ -154,12 +180,16 @@ impl Range {
         }
     }
 
-    /// Live as far as time goes; what is too far ahead, or waits for a later batch, is not.
+    /// Live as far as time goes; what is too far ahead is not.
     fn holds(&self, file: &Placed) -> bool {
         let Some(partition) = &file.partition else { return true };
         self.evict_before.is_none_or(|bound| partition.start >= bound)
             && self.latest_start.is_none_or(|latest| partition.start <= latest)
-            && self.until.is_none_or(|until| partition.start < until)
+    }
+
+    /// True if what is new there is for a later batch of those that catch up.
+    fn waits(&self, file: &Placed) -> bool {
+        file.partition.as_ref().is_some_and(|partition| self.until.is_some_and(|until| partition.start >= until))
     }
 
     fn is_late(&self, file: &Placed) -> bool {
@@ -167,19 +197,20 @@ impl Range {
         self.accept_from.is_some_and(|bound| partition.start < bound)
     }
 
-    fn is_future(&self, file: &Placed) -> bool {
+    pub(super) fn is_future(&self, file: &Placed) -> bool {
         let Some(partition) = &file.partition else { return false };
         self.latest_start.is_some_and(|latest| partition.start > latest)
     }
 }
 
 /// Paths that may come or go, in order.
-fn candidates(before: &SourceState, view: &View, range: &Range, scope: Scope) -> BTreeSet<Arc<str>> {
+fn candidates(before: &SourceState, facts: &Facts<'_>, range: &Range, scope: Scope) -> BTreeSet<Arc<str>> {
+    let view = facts.view;
     let mut paths: BTreeSet<Arc<str>> = before.quarantined.keys().cloned().collect();
     match scope {
         Scope::Changed => {
             paths.extend(view.changed().iter().cloned());
-            paths.extend(ahead_of(range.clock, view));
+            paths.extend(pinned_below(view.first_listed(), before, facts));
         }
         Scope::All => paths.extend(view.files().keys().cloned()),
     }
@@ -189,10 +220,13 @@ fn candidates(before: &SourceState, view: &View, range: &Range, scope: Scope) ->
     paths
 }
 
-/// Files of partitions that have not begun: what was too far in the future may be live now.
-fn ahead_of(clock: Timestamp, view: &View) -> impl Iterator<Item = Arc<str>> {
-    let ahead = move |file: &&Placed| file.partition.as_ref().is_some_and(|partition| partition.start > clock);
-    view.files().values().filter(ahead).map(|file| file.version.path.clone())
+/// Pinned files below prefixes that were listed for the first time: one that is not there has vanished unseen.
+fn pinned_below(prefixes: &BTreeSet<Arc<str>>, before: &SourceState, facts: &Facts<'_>) -> Vec<Arc<str>> {
+    if prefixes.is_empty() {
+        return Vec::new();
+    }
+    let below = |path: &&Arc<str>| facts.prefixes.of_path(path).is_some_and(|prefix| prefixes.contains(&*prefix));
+    before.live.keys().filter(below).cloned().collect()
 }
 
 fn consider(
@@ -218,26 +252,32 @@ fn consider(
         plan.dropped.extend(live.cloned());
         plan.released.extend(quarantined.map(|_| path.clone()));
     }
-    if range.is_late(seen) && live.is_none() {
+    if range.is_late(seen) && live.is_none() && quarantined.is_none() {
         if facts.view.arrivals().contains(path) && seen.version.size > 0 {
             planned.late.extend(late(clock, facts, seen));
         }
         return;
     }
-    if !range.holds(seen) {
+    if !range.holds(seen) || range.waits(seen) {
         return;
     }
+    let due = quarantined.is_none_or(|known| known.version != seen.version || clock >= retry_at(known));
     if live == Some(&seen.version) {
-        plan.released.extend(quarantined.map(|_| path.clone()));
+        // Where the pinned version itself can no longer be read, its quarantine ends with the next try.
+        plan.released.extend(quarantined.filter(|_| due).map(|_| path.clone()));
         return;
     }
     if seen.version.size == 0 {
-        if live.is_some() && quarantined.is_none_or(|known| known.version != seen.version) {
-            plan.quarantined.push(set_aside(clock, facts, &seen.version));
+        match live {
+            Some(_) if quarantined.is_none_or(|known| known.version != seen.version) => {
+                plan.quarantined.push(set_aside(clock, facts, &seen.version));
+            }
+            Some(_) => {}
+            None => plan.released.extend(quarantined.map(|_| path.clone())),
         }
         return;
     }
-    if quarantined.is_some_and(|known| known.version == seen.version && clock < retry_at(known)) {
+    if !due {
         return;
     }
     plan.added.push(seen.version.clone());
@@ -282,57 +322,4 @@ fn retry_at(known: &Quarantined) -> Timestamp {
         pause = (pause + pause).min(LAST_RETRY);
     }
     due
-}
-
-fn raise(
-    clock: Timestamp,
-    watermark: Timestamp,
-    facts: &Facts<'_>,
-    range: &Range,
-    planned: &Planned,
-    alarms: &mut Vec<Alarm>,
-) {
-    let mut add = |kind: &str, detail: String| {
-        alarms.push(Alarm { kind: kind.into(), source: Some(facts.policy.name.clone()), since: clock, detail });
-    };
-    let failures: Vec<String> = facts
-        .view
-        .failures()
-        .map(|(prefix, why)| format!("{}: {why}", if prefix.is_empty() { "/" } else { prefix }))
-        .collect();
-    if !failures.is_empty() {
-        add("listing_failed", format!("the watermark waits for a complete listing of {}", failures.join("; ")));
-    }
-    if let (Some(time), Some(bound)) = (facts.policy.partitioned(), range.evict_before)
-        && time.forever_since.is_none()
-        && time.is_silent(watermark, range.newest_end)
-    {
-        let newest = range.newest_end.map_or_else(|| "ever".into(), |end| format!("since {end}"));
-        add("source_silent", format!("no new data {newest}; the window is held at {bound}"));
-    }
-    let future: Vec<&Placed> = facts.view.files().values().filter(|file| range.is_future(file)).collect();
-    if let Some(first) = future.first() {
-        let count = future.len();
-        add(
-            "future_partition",
-            format!("{count} files lie further in the future than max_skew, such as {}", first.version.path),
-        );
-    }
-    for hole in &planned.late {
-        add(
-            "late_out_of_window",
-            format!("{} landed behind the window and was not taken in", hole.path.as_deref().unwrap_or("")),
-        );
-    }
-    let misplaced = facts.view.misplaced();
-    if misplaced.count > 0 {
-        add(
-            "misplaced_files",
-            format!("{} files do not fit the layout: {}", misplaced.count, misplaced.named.join("; ")),
-        );
-    }
-    let empty = facts.view.empty();
-    if empty.count > 0 {
-        add("empty_files", format!("{} files hold no bytes and were skipped: {}", empty.count, empty.named.join("; ")));
-    }
 }

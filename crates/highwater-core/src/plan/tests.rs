@@ -1,1 +1,9 @@
+mod files;
+mod lag;
+mod properties;
+mod quarantine;
+pub(crate) mod script;
+mod sources;
+mod time;
 
+use script::check;

@@ -309,7 +309,7 @@ fn nothing_kept() -> (Arc<dyn ObjectStore>, Path) {
 /// A session that only looks: it claims nothing, and its driver must not execute.
 pub(super) fn looking(state: PipelineState) -> Session {
     let (writer, epoch) = (WriterId("".into()), state.epoch);
-    let claimed = Claimed { writer, epoch, state, damaged: Vec::new(), recent: Vec::new() };
+    let claimed = Claimed { writer, epoch, state, damaged: Vec::new(), recent: Vec::new(), replayed: (0, 0) };
     Session { claimed, exclusive: true }
 }
 

@@ -1,0 +1,61 @@
+//! Which alarms stand for one source. Knows what was planned; changes nothing of it.
+
+use jiff::Timestamp;
+
+use super::Facts;
+use super::source::{Planned, Range};
+use crate::listing::Placed;
+use crate::receipt::Alarm;
+
+pub(super) fn raise(
+    clock: Timestamp,
+    watermark: Timestamp,
+    facts: &Facts<'_>,
+    range: &Range,
+    planned: &Planned,
+    alarms: &mut Vec<Alarm>,
+) {
+    let mut add = |kind: &str, detail: String| {
+        alarms.push(Alarm { kind: kind.into(), source: Some(facts.policy.name.clone()), since: clock, detail });
+    };
+    let failures: Vec<String> = facts
+        .view
+        .failures()
+        .map(|(prefix, why)| format!("{}: {why}", if prefix.is_empty() { "/" } else { prefix }))
+        .collect();
+    if !failures.is_empty() {
+        add("listing_failed", format!("the watermark waits for a complete listing of {}", failures.join("; ")));
+    }
+    if let (Some(time), Some(bound)) = (facts.policy.partitioned(), range.evict_before)
+        && time.forever_since.is_none()
+        && time.is_silent(watermark, range.newest_end)
+    {
+        let newest = range.newest_end.map_or_else(|| "ever".into(), |end| format!("since {end}"));
+        add("source_silent", format!("no new data {newest}; the window is held at {bound}"));
+    }
+    let future: Vec<&Placed> = facts.view.files().values().filter(|file| range.is_future(file)).collect();
+    if let Some(first) = future.first() {
+        let count = future.len();
+        add(
+            "future_partition",
+            format!("{count} files lie further in the future than max_skew, such as {}", first.version.path),
+        );
+    }
+    for hole in &planned.late {
+        add(
+            "late_out_of_window",
+            format!("{} landed behind the window and was not taken in", hole.path.as_deref().unwrap_or("")),
+        );
+    }
+    let misplaced = facts.view.misplaced();
+    if misplaced.count > 0 {
+        add(
+            "misplaced_files",
+            format!("{} files do not fit the layout: {}", misplaced.count, misplaced.named.join("; ")),
+        );
+    }
+    let empty = facts.view.empty();
+    if empty.count > 0 {
+        add("empty_files", format!("{} files hold no bytes and were skipped: {}", empty.count, empty.named.join("; ")));
+    }
+}

@@ -1,0 +1,253 @@
+//! Plans as text: a script of what is known and when it is planned, and the plans that come of it.
+//!
+//! One line each; all times are of one day, `10/a#1` is the file `a` of etag 1 in hour 10, `#0` one of zero bytes:
+//! `source NAME STEP [window=3h] [settle=5m] [hold=1h|never] [skew=1h] [forever=02:00]` (or `source NAME reference`),
+//! `on_lag RULE`, `W 10:00`, `clock 10:05`, `E NAME 07:00`, `newest NAME 10:00`, `live NAME FILE…`,
+//! `quarantined NAME FILE since=10:00 attempts=1`, `list NAME 07-10 at 10:10: FILE…` (complete listings of these
+//! hours), `fail NAME 09`, then `plan 10:10` (shows a plan) or `tick 10:10` (shows it and commits it).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::*;
+use crate::file::SeenFile;
+use crate::listing::SourceLister;
+use crate::log::{BatchRecord, Cursor, FORMAT, Record, Sequence, SourceState, WriterId};
+use crate::partition::{Calendar, Layout};
+use crate::policy::{Partitioned, TimePolicy};
+use crate::receipt::Receipt;
+
+const DAY: &str = "2026-05-01";
+
+/// The plans of a script, with the day left out.
+pub fn check(script: &str) -> String {
+    run(script).1
+}
+
+/// The world after a script, and its plans.
+pub fn run(script: &str) -> (World, String) {
+    let mut world = World::default();
+    let mut shown = String::new();
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["plan", now] => shown += &show(&world.plan(at(now))),
+            ["tick", now] => {
+                let plan = world.plan(at(now));
+                shown += &show(&plan);
+                if let Ok(plan) = plan {
+                    world.commit(&plan);
+                }
+            }
+            _ => world.learn(&words),
+        }
+    }
+    let shown = shown.replace(&format!("{DAY}T"), "").replace(&format!("{DAY}/"), "").replace(":00Z", "");
+    (world, shown)
+}
+
+fn show(plan: &Result<Plan, Unplanned>) -> String {
+    match plan {
+        Ok(plan) => plan.to_string(),
+        Err(why) => format!("{why}\n"),
+    }
+}
+
+/// What a planner sees of one pipeline, over several ticks.
+pub struct World {
+    pub state: PipelineState,
+    pub policy: PipelinePolicy,
+    pub sources: BTreeMap<SourceName, Known>,
+    pub committed: bool,
+}
+
+/// One source.
+pub struct Known {
+    pub lister: SourceLister,
+    pub view: View,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { state: PipelineState::default(), policy: pipeline("1h"), sources: BTreeMap::new(), committed: false }
+    }
+}
+
+impl World {
+    fn learn(&mut self, words: &[&str]) {
+        match words {
+            ["source", name, step, options @ ..] => self.add(source(name, step, options)),
+            ["on_lag", "halt"] => self.policy.on_lag = OnLag::Halt,
+            ["on_lag", "catch_up"] => self.policy.on_lag = OnLag::CatchUp,
+            ["W", time] => self.state.watermark = Some(at(time)),
+            ["clock", time] => self.state.clock = Some(at(time)),
+            ["E", name, time] => self.state_of(name).evict_before = Some(at(time)),
+            ["newest", name, time] => self.state_of(name).newest_end = Some(at(time)),
+            ["live", name, files @ ..] => {
+                let files = files.iter().map(|text| file(text)).map(|file| (file.path.clone(), file));
+                self.state_of(name).live = Arc::new(files.collect());
+            }
+            ["quarantined", name, text, since, attempts] => {
+                let entry = Quarantined {
+                    source: SourceName::new(*name),
+                    version: file(text),
+                    reason: "broken".into(),
+                    since: at(since.strip_prefix("since=").unwrap()),
+                    attempts: attempts.strip_prefix("attempts=").unwrap().parse().unwrap(),
+                };
+                self.state_of(name).quarantined.insert(entry.version.path.clone(), entry);
+            }
+            ["list", name, hours, "at", time, files @ ..] => {
+                let (from, to) = hours.split_once('-').unwrap_or((*hours, *hours));
+                let files: Vec<FileVersion> = files.iter().map(|text| file(text)).collect();
+                for hour in from.parse::<u8>().unwrap()..=to.parse().unwrap() {
+                    let prefix = format!("{DAY}/{hour:02}/");
+                    let here = files.iter().filter(|file| file.path.starts_with(&prefix)).cloned();
+                    self.listed(name, &prefix, at(time.trim_end_matches(':')), here.collect());
+                }
+            }
+            ["list-all", name, "at", time, files @ ..] => {
+                let files = files.iter().map(|text| file(text)).collect();
+                self.listed(name, "", at(time.trim_end_matches(':')), files);
+            }
+            ["fail", name, hour] => self.view(name).failed(&format!("{DAY}/{hour}/"), "out of reach".into()),
+            _ => panic!("not a line of a script: {words:?}"),
+        }
+    }
+
+    pub fn add(&mut self, policy: SourcePolicy) {
+        let name = policy.name.clone();
+        let lister = SourceLister::new(policy, Duration::from_secs(1));
+        self.sources.insert(name, Known { lister, view: View::default() });
+    }
+
+    pub fn view(&mut self, name: &str) -> &mut View {
+        &mut self.sources.get_mut(&SourceName::new(name)).unwrap().view
+    }
+
+    pub fn listed(&mut self, name: &str, prefix: &str, at: Timestamp, files: Vec<FileVersion>) {
+        let known = self.sources.get_mut(&SourceName::new(name)).unwrap();
+        let seen = files.into_iter().map(|version| SeenFile { version, modified: None }).collect();
+        known.view.listed(&known.lister.policy().clone(), prefix, at, seen);
+    }
+
+    fn state_of(&mut self, name: &str) -> &mut SourceState {
+        self.state.sources.entry(SourceName::new(name)).or_default()
+    }
+
+    /// The plan; once something was committed, planned from the changes alone, which must give the same.
+    pub fn plan(&self, now: Timestamp) -> Result<Plan, Unplanned> {
+        let all = self.plan_in(now, Scope::All);
+        if self.committed {
+            assert_eq!(self.plan_in(now, Scope::Changed), all, "planned from the changes, and from everything");
+        }
+        all
+    }
+
+    fn plan_in(&self, now: Timestamp, scope: Scope) -> Result<Plan, Unplanned> {
+        let mut facts = BTreeMap::new();
+        for (name, known) in &self.sources {
+            let (policy, prefixes) = (known.lister.policy(), known.lister.prefixes());
+            facts.insert(name.clone(), Facts { policy, view: &known.view, prefixes });
+        }
+        plan(now, &self.state, &facts, &self.policy, scope)
+    }
+
+    /// What the driver does with a plan whose batch goes well.
+    pub fn commit(&mut self, plan: &Plan) {
+        let (watermark, holes) = (plan.watermark, plan.holes.clone());
+        let body = if plan.changes() {
+            let sources = plan.sources.iter().map(|(name, planned)| (name.clone(), cursor(planned))).collect();
+            crate::log::Body::Batch(Box::new(BatchRecord {
+                watermark,
+                sources,
+                receipt: Receipt::default(),
+                holes,
+                alarms: Vec::new(),
+                requests: Default::default(),
+                spec: None,
+                freshness_ms: Vec::new(),
+            }))
+        } else {
+            crate::log::Body::Advance { watermark, holes }
+        };
+        let writer = WriterId("w".into());
+        let seq = self.state.next();
+        self.state.apply(&Record { format: FORMAT, seq, writer, epoch: Sequence(1), clock: plan.clock, body });
+        if !plan.catching_up {
+            self.sources.values_mut().for_each(|known| known.view.settled(plan.clock));
+            self.committed = true;
+        }
+    }
+}
+
+fn cursor(planned: &SourcePlan) -> Cursor {
+    let added: BTreeSet<&Arc<str>> = planned.added.iter().map(|version| &version.path).collect();
+    let gone = planned.dropped.iter().filter(|version| !added.contains(&version.path));
+    let replaced = planned.added.iter().map(|version| version.path.clone());
+    Cursor {
+        kind: "files".into(),
+        evict_before: planned.evict_before,
+        newest_end: planned.newest_end,
+        added: planned.added.clone(),
+        removed: gone.map(|version| version.path.clone()).collect(),
+        quarantined: planned.quarantined.clone(),
+        released: planned.released.iter().cloned().chain(replaced).collect(),
+    }
+}
+
+pub fn pipeline(step: &str) -> PipelinePolicy {
+    PipelinePolicy {
+        poll: Duration::from_secs(1),
+        on_lag: OnLag::SkipToLatest,
+        calendar: Calendar::new(length(step), TimeZone::UTC).unwrap(),
+        settle: length("5m"),
+    }
+}
+
+pub fn source(name: &str, step: &str, options: &[&str]) -> SourcePolicy {
+    let name = SourceName::new(name);
+    if step == "reference" {
+        return SourcePolicy { name, time: TimePolicy::Reference { every: Duration::from_secs(60) } };
+    }
+    let minutes = if length(step) < length("1h") { "/%M" } else { "" };
+    let mut time = Partitioned {
+        calendar: Calendar::new(length(step), TimeZone::UTC).unwrap(),
+        layout: Layout::parse(&format!("%Y-%m-%d/%H{minutes}")).unwrap(),
+        window: length("3h"),
+        settle: length("5m"),
+        hold_after: Some(length("1h")),
+        max_skew: length("1h"),
+        forever_since: None,
+    };
+    for option in options {
+        match option.split_once('=').unwrap() {
+            ("window", value) => time.window = length(value),
+            ("settle", value) => time.settle = length(value),
+            ("skew", value) => time.max_skew = length(value),
+            ("hold", "never") => time.hold_after = None,
+            ("hold", value) => time.hold_after = Some(length(value)),
+            ("forever", value) => time.forever_since = Some(at(value)),
+            other => panic!("no such option: {other:?}"),
+        }
+    }
+    SourcePolicy { name, time: TimePolicy::Partitioned(Box::new(time)) }
+}
+
+pub fn length(text: &str) -> SignedDuration {
+    text.parse().unwrap()
+}
+
+pub fn at(text: &str) -> Timestamp {
+    format!("{DAY}T{text}:00Z").parse().unwrap()
+}
+
+pub fn file(text: &str) -> FileVersion {
+    let (path, etag) = text.split_once('#').unwrap();
+    let day = if path.starts_with(|c: char| c.is_ascii_digit()) { format!("{DAY}/") } else { String::new() };
+    FileVersion { path: format!("{day}{path}").into(), size: if etag == "0" { 0 } else { 7 }, etag: etag.into() }
+}
