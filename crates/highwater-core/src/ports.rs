@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::file::{FileVersion, SeenFile, SourceName};
 use crate::log::Sequence;
-use crate::receipt::{Receipt, Requests};
+use crate::receipt::{Quarantined, Receipt, Requests};
 
 /// What went wrong outside the core, told by what to do about it.
 #[derive(Clone, Debug, Error)]
@@ -26,6 +26,9 @@ pub enum Fault {
     /// The lag policy stopped the pipeline: an operator decides.
     #[error("{0}")]
     Halted(String),
+    /// The data does not allow a batch: mend it, or wait for better data; `run` tries again.
+    #[error("{0}")]
+    Data(String),
     /// Our own defect: report it.
     #[error("internal error: {0}")]
     Internal(String),
@@ -86,9 +89,10 @@ pub struct Attempt {
 /// How an attempt ended.
 #[derive(Clone, Debug)]
 pub enum Executed {
-    /// The sink committed. The receipt names the files that could not be read: for each the version in the table stayed
-    /// what it was before (or absent).
+    /// The sink committed. Files that the receipt names as unreadable were pinned already, and stay pinned.
     Committed(Box<Committed>),
+    /// Nothing was written: these of the added files cannot be read. Plan again without them.
+    Unreadable(Vec<Quarantined>),
     /// Nothing was written: these files are not what the listing said. List them again, plan again.
     Moved(Vec<(SourceName, Arc<str>)>),
 }
@@ -107,8 +111,10 @@ pub struct Committed {
 pub trait Executor: Send {
     /// Runs one attempt to the sink's commit, stamped with `(sequence, watermark)`. On `Err` nothing of the attempt is
     /// visible in the sink, or all of it is: [`Executor::stamp`] tells which. `give_up` holds files that moved too often:
-    /// they are to be quarantined, not reported as moved again.
+    /// they are unreadable, not moved.
     async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault>;
+    /// The last committed batch stands in the log: its spec is the generation's now.
+    fn recorded(&mut self);
     /// The sink's last committed stamp, read from the sink.
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault>;
     /// False if documents are computed by another definition (SQL, keys, columns) than those that the sink holds: every

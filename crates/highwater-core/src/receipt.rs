@@ -121,6 +121,9 @@ pub struct Receipt {
     pub quarantined: Vec<Quarantined>,
     /// True while rows of a pinned version are not at hand, so that nothing may be deleted.
     pub add_only: bool,
+    /// The first of these versions, as `source: path`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<String>,
     /// Milliseconds by phase: `read`, `transform`, `difference`, `apply`, `commit`, `total`.
     pub ms: BTreeMap<String, u64>,
 }

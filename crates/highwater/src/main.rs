@@ -9,7 +9,7 @@ use highwater::cli::output::Output;
 use highwater::cli::{commands, logging};
 use highwater::clock::SystemClock;
 use highwater::config::{Config, ConfigReport, check_layout, load};
-use highwater::task::block_on;
+use highwater::task::{block_on, deep};
 use highwater_core::ports::Clock;
 
 #[global_allocator]
@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let output = Output::of_process(env("NO_COLOR").is_some_and(|value| !value.is_empty()));
     match Cli::try_parse() {
-        Ok(cli) => output.finish(run(cli, &output)),
+        Ok(cli) => output.finish(deep(|| run(&cli, &output)).unwrap_or_else(|fault| Err(fault.into()))),
         Err(refused) => {
             // Help and version are results; to whom they cannot be shown they do not matter.
             _ = refused.print();
@@ -27,21 +27,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, output: &Output) -> Result<Exit, CliError> {
+fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
     logging::start(env("HIGHWATER_LOG").as_deref())?;
     match &cli.command {
         Command::Init(args) => commands::init(args, &cli.config, SystemClock.now(), output),
-        Command::Check(format) => block_on(commands::check(config(&cli), format.json, output))?,
-        Command::Plan(args) => block_on(commands::plan(config(&cli)?, args, output))?,
-        Command::Run(format) => block_on(commands::run(config(&cli)?, *format, output))?,
-        Command::Once(args) => block_on(commands::once(config(&cli)?, args, output))?,
-        Command::Status(format) => block_on(commands::status(config(&cli)?, *format, output))?,
-        Command::Log(args) => block_on(commands::log(config(&cli)?, args, output))?,
-        Command::Search(args) => block_on(commands::search(config(&cli)?, args, output))?,
-        Command::Get(args) => block_on(commands::get(config(&cli)?, args, output))?,
-        Command::Dump => block_on(commands::dump(config(&cli)?, output))?,
-        Command::Verify(args) => block_on(commands::verify(config(&cli)?, args, output))?,
-        Command::Serve(args) => block_on(commands::serve(config(&cli)?, args, output))?,
+        Command::Check(format) => block_on(commands::check(config(cli), format.json, output))?,
+        Command::Plan(args) => block_on(commands::plan(config(cli)?, args, output))?,
+        Command::Run(format) => block_on(commands::run(config(cli)?, *format, output))?,
+        Command::Once(args) => block_on(commands::once(config(cli)?, args, output))?,
+        Command::Status(format) => block_on(commands::status(config(cli)?, *format, output))?,
+        Command::Log(args) => block_on(commands::log(config(cli)?, args, output))?,
+        Command::Search(args) => block_on(commands::search(config(cli)?, args, output))?,
+        Command::Get(args) => block_on(commands::get(config(cli)?, args, output))?,
+        Command::Dump => block_on(commands::dump(config(cli)?, output))?,
+        Command::Verify(args) => block_on(commands::verify(config(cli)?, args, output))?,
+        Command::Serve(args) => block_on(commands::serve(config(cli)?, args, output))?,
         Command::Demo(args) => block_on(commands::demo(args, output))?,
         Command::Completions { shell } => commands::completions(*shell, output),
     }

@@ -24,9 +24,23 @@ where
     tokio::task::spawn_blocking(work).await.map_err(|error| Fault::Internal(format!("a worker thread died: {error}")))
 }
 
+/// Parsers and planners of SQL recurse into what a user wrote: long chains of operators need deep stacks. Only what is
+/// used of a stack costs memory.
+const STACK_BYTES: usize = 256 << 20;
+
+/// Runs work on a thread with a deep stack.
+pub fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Fault> {
+    let failed = |why: String| Fault::Internal(format!("a thread could not be run: {why}"));
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| failed(error.to_string()))?;
+        thread.join().map_err(|_| failed("it panicked".into()))
+    })
+}
+
 /// Runs a command's work to its end on a runtime of its own, with a worker for each core.
 pub fn block_on<F: Future>(work: F) -> Result<F::Output, Fault> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES / 4).build();
     let runtime = runtime.map_err(|error| Fault::Internal(format!("no runtime could be started: {error}")))?;
     let output = runtime.block_on(work);
     // Whatever still runs (a listing that hangs, a merge) must not keep the process.

@@ -27,23 +27,29 @@ impl Driver {
         plan: &Plan,
         committed: Committed,
     ) -> Result<Record, Fault> {
-        let freshness_ms = if self.first_batch { Vec::new() } else { self.freshness_ms(plan, ports.clock.now()) };
+        let committed_at = ports.clock.now();
         let mut sources = BTreeMap::new();
         for (name, planned) in &plan.sources {
             let failed: Vec<&Quarantined> =
                 committed.receipt.quarantined.iter().filter(|q| q.source == *name).collect();
             sources.insert(name.clone(), cursor(planned, &failed, name, &self.session.claimed.state));
         }
+        let freshness_ms = if self.first_batch { Vec::new() } else { self.freshness_ms(&sources, committed_at) };
         let mut receipt = committed.receipt;
         receipt.quarantined = sources.values().flat_map(|cursor| cursor.quarantined.iter().cloned()).collect();
         let changes = sources.values().map(|cursor| cursor.added.len() + cursor.removed.len()).sum::<usize>();
+        self.lacking.clone_from(&receipt.lacking);
+        let mut alarms = plan.alarms.clone();
+        alarms.retain(|alarm| alarm.kind != "add_only");
+        alarms.extend(super::lacking(&self.lacking, plan.clock));
+        self.date(&mut alarms);
         let batch = BatchRecord {
             watermark: plan.watermark,
             sources,
             receipt,
             holes: plan.holes.clone(),
-            alarms: plan.alarms.clone(),
-            requests: ports.store.requests().since(self.requests),
+            alarms,
+            requests: ports.store.requests().since(self.requests.unwrap_or_default()),
             spec: committed.spec,
             freshness_ms,
         };
@@ -88,11 +94,12 @@ impl Driver {
         }
     }
 
-    fn freshness_ms(&self, plan: &Plan, committed_at: Timestamp) -> Vec<u64> {
+    /// How long each file waited that came into a table in this batch and was not tried before.
+    fn freshness_ms(&self, sources: &BTreeMap<SourceName, Cursor>, committed_at: Timestamp) -> Vec<u64> {
         let mut lags = Vec::new();
-        for (name, planned) in &plan.sources {
+        for (name, cursor) in sources {
             let Some(lister) = self.listers.get(name) else { continue };
-            for version in &planned.added {
+            for version in cursor.added.iter().filter(|version| !cursor.released.contains(&version.path)) {
                 let modified = lister.view().files().get(&version.path).and_then(|file| file.modified);
                 let lag = modified.map(|modified| committed_at.duration_since(modified).as_millis().max(0));
                 lags.extend(lag.and_then(|ms| u64::try_from(ms).ok()));
@@ -100,6 +107,16 @@ impl Driver {
         }
         lags
     }
+}
+
+/// An entry, with the tries of the same version before it.
+pub(super) fn tried_again(entry: &Quarantined, before: Option<&Quarantined>) -> Quarantined {
+    let mut entry = entry.clone();
+    if let Some(before) = before.filter(|before| before.version == entry.version) {
+        entry.attempts = before.attempts + 1;
+        entry.since = before.since;
+    }
+    entry
 }
 
 /// A replaced file that cannot be read keeps its pinned version; a new one is not pinned at all.
@@ -129,7 +146,7 @@ fn cursor(planned: &SourcePlan, failed: &[&Quarantined], source: &SourceName, st
         }
     }
     for entry in failed.iter().copied().chain(&planned.quarantined) {
-        let mut entry = entry.clone();
+        let entry = entry.clone();
         let is_new = planned_paths.contains(&entry.version.path) || planned.quarantined.contains(&entry);
         let before = known.and_then(|known| known.get(&entry.version.path));
         // A pinned version that is out of reach is met in every batch. Only a try that was due counts; and where a newer
@@ -137,11 +154,7 @@ fn cursor(planned: &SourcePlan, failed: &[&Quarantined], source: &SourceName, st
         if before.is_some() && !is_new && !planned.released.contains(&entry.version.path) {
             continue;
         }
-        if let Some(before) = before.filter(|before| before.version == entry.version) {
-            entry.attempts = before.attempts + 1;
-            entry.since = before.since;
-        }
-        cursor.quarantined.push(entry);
+        cursor.quarantined.push(if planned.quarantined.contains(&entry) { entry } else { tried_again(&entry, before) });
     }
     cursor
 }

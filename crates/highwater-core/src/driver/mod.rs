@@ -17,7 +17,7 @@ use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence};
 use crate::plan::{Facts, Plan, Scope, plan};
 use crate::policy::{PipelinePolicy, SourcePolicy};
 use crate::ports::{Attempt, Clock, Executed, Executor, Fault, SourceInput, Store};
-use crate::receipt::{Alarm, Requests};
+use crate::receipt::{Alarm, Quarantined, Requests};
 
 pub use run::{Observer, run};
 
@@ -61,7 +61,9 @@ pub struct Driver {
     alarms: BTreeMap<(String, Option<SourceName>), Timestamp>,
     since_snapshot: commit::SinceSnapshot,
     /// The store's counter at the end of the last tick.
-    requests: Requests,
+    requests: Option<Requests>,
+    /// What the last batch lacked, if it could only add.
+    lacking: Vec<String>,
 }
 
 /// What one tick did.
@@ -127,7 +129,8 @@ impl Driver {
             broken: false,
             alarms: BTreeMap::new(),
             since_snapshot: commit::SinceSnapshot { records, changes },
-            requests: Requests::default(),
+            requests: None,
+            lacking: Vec::new(),
         }
     }
 
@@ -150,6 +153,7 @@ impl Driver {
         look: Look,
     ) -> Result<TickReport, Fault> {
         let now = ports.clock.now();
+        self.requests.get_or_insert_with(|| ports.store.requests());
         let clock = self.state().clock_at(now);
         let everything = look == Look::Everything || self.fresh;
         let mut listed = self.look(ports.store, clock, everything).await;
@@ -158,9 +162,10 @@ impl Driver {
         }
         self.require_first_listings()?;
         let mut moves: BTreeMap<(SourceName, Arc<str>), usize> = BTreeMap::new();
+        let mut unreadable: Vec<Quarantined> = Vec::new();
         loop {
-            let mut plan = self.plan(clock)?;
-            self.add_skipped_names(ports.store, &mut plan);
+            let mut plan = self.plan_without(clock, &unreadable)?;
+            self.add_alarms(ports.store, &mut plan);
             self.date(&mut plan.alarms);
             if !self.needs_batch(&plan, executor.reads_watermark()) {
                 return self.finish_without_batch(ports, plan, listed).await;
@@ -171,8 +176,10 @@ impl Driver {
             match self.execute(executor, &attempt, &give_up).await? {
                 Executed::Committed(committed) => {
                     let record = self.record(ports, &plan, *committed).await?;
+                    executor.recorded();
                     return Ok(self.report(ports, plan, Some(record), listed));
                 }
+                Executed::Unreadable(files) => unreadable.extend(files),
                 Executed::Moved(files) => {
                     self.look_again(ports.store, clock, &files, &mut listed).await;
                     for file in files {
@@ -201,7 +208,7 @@ impl Driver {
                 Err(_) => true,
             };
         }
-        if let Ok(Executed::Moved(_)) = executed {
+        if let Ok(Executed::Moved(_) | Executed::Unreadable(_)) = executed {
             self.broken = false;
         }
         executed
@@ -209,14 +216,39 @@ impl Driver {
 
     /// What the next batch would be, from what was last listed.
     pub fn plan(&self, clock: Timestamp) -> Result<Plan, Fault> {
+        self.plan_from(clock, self.state())
+    }
+
+    fn plan_from(&self, clock: Timestamp, state: &PipelineState) -> Result<Plan, Fault> {
         let mut facts = BTreeMap::new();
         for (name, lister) in &self.listers {
             let (policy, view, prefixes) = (lister.policy(), lister.view(), lister.prefixes());
             facts.insert(name.clone(), Facts { policy, view, prefixes });
         }
         let scope = if self.fresh || self.compare_all { Scope::All } else { Scope::Changed };
-        plan(clock, &self.session.claimed.state, &facts, &self.policy, scope)
-            .map_err(|halted| Fault::Halted(halted.to_string()))
+        plan(clock, state, &facts, &self.policy, scope).map_err(|halted| Fault::Halted(halted.to_string()))
+    }
+
+    /// The plan, with these files in quarantine: what cannot be read is no data, moves no window, and replaces nothing.
+    fn plan_without(&self, clock: Timestamp, unreadable: &[Quarantined]) -> Result<Plan, Fault> {
+        if unreadable.is_empty() {
+            return self.plan(clock);
+        }
+        let mut state = self.state().clone();
+        let mut entries = Vec::new();
+        for entry in unreadable {
+            let source = state.sources.entry(entry.source.clone()).or_default();
+            let entry = commit::tried_again(entry, source.quarantined.get(&entry.version.path));
+            source.quarantined.insert(entry.version.path.clone(), entry.clone());
+            entries.push(entry);
+        }
+        let mut plan = self.plan_from(clock, &state)?;
+        for entry in entries {
+            if let Some(source) = plan.sources.get_mut(&entry.source) {
+                source.quarantined.push(entry);
+            }
+        }
+        Ok(plan)
     }
 
     /// Looks at every prefix, or at those that are due; failures are noted in the views. Answers prefixes by source.
@@ -233,7 +265,9 @@ impl Driver {
         listed
     }
 
-    fn add_skipped_names(&self, store: &dyn Store, plan: &mut Plan) {
+    /// Alarms that the planner cannot know of.
+    fn add_alarms(&self, store: &dyn Store, plan: &mut Plan) {
+        plan.alarms.extend(lacking(&self.lacking, plan.clock));
         for name in self.listers.keys() {
             let skipped = store.skipped(name);
             if !skipped.is_empty() {
@@ -285,7 +319,8 @@ impl Driver {
         Ok(())
     }
 
-    fn needs_batch(&self, plan: &Plan, reads_watermark: bool) -> bool {
+    /// True if a tick with this plan would execute a batch.
+    pub fn needs_batch(&self, plan: &Plan, reads_watermark: bool) -> bool {
         plan.changes()
             || self.compare_all && self.has_data(plan)
             || reads_watermark && plan.advances() && self.has_data(plan)
@@ -385,10 +420,13 @@ impl Driver {
         listed: BTreeMap<SourceName, usize>,
     ) -> TickReport {
         let requests = ports.store.requests();
-        let made = requests.since(self.requests);
-        self.requests = requests;
+        let made = requests.since(self.requests.unwrap_or(requests));
+        self.requests = Some(requests);
         let behind = plan.catching_up && plan.advances();
-        let alarms = plan.alarms;
+        let mut alarms = plan.alarms;
+        alarms.retain(|alarm| alarm.kind != "add_only");
+        alarms.extend(lacking(&self.lacking, plan.clock));
+        self.date(&mut alarms);
         self.alarms = alarms.iter().map(|a| ((a.kind.clone(), a.source.clone()), a.since)).collect();
         TickReport {
             record,
@@ -402,6 +440,17 @@ impl Driver {
             behind,
         }
     }
+}
+
+fn lacking(files: &[String], since: Timestamp) -> Option<Alarm> {
+    if files.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "documents are only added, none is changed or deleted, until these files can be read again or are removed: {}",
+        files.join("; ")
+    );
+    Some(Alarm { kind: "add_only".into(), source: None, since, detail })
 }
 
 fn fenced(by: Sequence) -> Fault {

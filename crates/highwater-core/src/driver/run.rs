@@ -15,7 +15,7 @@ pub trait Observer {
     fn ticked(&mut self, tick: Result<&TickReport, &Fault>);
 }
 
-/// Ticks every `poll` until `stop` resolves (`Ok`), or a fault that waiting does not mend. A store that is out of reach
+/// Ticks every `poll` until `stop` resolves (`Ok`), or a fault that waiting does not mend. A store that is out of reach, or data that allows no batch,
 /// is reported and tried again, after a pause that grows to ten polls or ten seconds. [`Fault::Unavailable`] comes back
 /// where the session is broken: start another.
 pub async fn run(
@@ -33,8 +33,10 @@ pub async fn run(
             let tick = driver.tick(ports, executor, Look::Scheduled);
             tokio::pin!(tick);
             tokio::select! {
+                biased;
                 ticked = &mut tick => (ticked, false),
                 () = &mut stop => tokio::select! {
+                    biased;
                     ticked = &mut tick => (ticked, true),
                     () = ports.clock.sleep(GRACE) => return Ok(()),
                 },
@@ -46,7 +48,7 @@ pub async fn run(
                 pause = poll;
                 report.behind
             }
-            Err(Fault::Unavailable(_)) if !driver.is_broken() => {
+            Err(Fault::Unavailable(_) | Fault::Data(_)) if !driver.is_broken() => {
                 pause = (pause * 2).min((poll * 10).max(Duration::from_secs(10)));
                 false
             }
@@ -59,8 +61,9 @@ pub async fn run(
             continue;
         }
         tokio::select! {
-            () = ports.clock.sleep(pause) => {}
+            biased;
             () = &mut stop => return Ok(()),
+            () = ports.clock.sleep(pause) => {}
         }
     }
 }

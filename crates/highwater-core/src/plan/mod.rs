@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::file::{FileVersion, SourceName};
 use crate::holes::{Hole, HoleCause};
 use crate::listing::View;
-use crate::log::PipelineState;
+use crate::log::{PipelineState, SourceState};
 use crate::policy::{OnLag, PipelinePolicy, SourcePolicy};
 use crate::receipt::{Alarm, Quarantined};
 
@@ -176,11 +176,12 @@ struct Lag {
 fn lag(clock: Timestamp, state: &PipelineState, facts: &BTreeMap<SourceName, Facts<'_>>) -> Option<Lag> {
     let watermark = state.watermark?;
     let frontier = source::frontier(clock, facts)?;
+    let nothing = SourceState::default();
     let mut sources = Vec::new();
     for (name, facts) in facts {
         let Some(time) = facts.policy.partitioned() else { continue };
-        let newest = state.sources.get(name).and_then(|source| source.newest_end);
-        let bound = source::bound_at(frontier, clock, time, facts, newest);
+        let before = state.sources.get(name).unwrap_or(&nothing);
+        let bound = source::bound_at(frontier, clock, time, facts, before);
         if watermark < bound {
             sources.push((name.clone(), bound));
         }

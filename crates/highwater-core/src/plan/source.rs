@@ -36,14 +36,15 @@ pub(super) fn watermark(
         let frontier = policy.calendar.frontier(clock, policy.settle);
         return state.watermark.map_or(frontier, |before| before.max(frontier));
     };
+    let nothing = SourceState::default();
     let mut least = frontier;
     for (name, facts) in facts {
         let Some(time) = facts.policy.partitioned() else { continue };
-        let newest = state.sources.get(name).and_then(|source| source.newest_end);
-        let skipped = if skips { Some(bound_at(frontier, clock, time, facts, newest)) } else { None };
+        let before = state.sources.get(name).unwrap_or(&nothing);
+        let skipped = if skips { Some(bound_at(frontier, clock, time, facts, before)) } else { None };
         let skipped = skipped.max(passed_over(name, state.holes.iter()));
         let passed = state.watermark.map(|passed| skipped.map_or(passed, |skipped| passed.max(skipped)));
-        let here = watermark_of(clock, passed, time, facts, newest);
+        let here = watermark_of(clock, passed, time, facts, before);
         least = least.min(here);
     }
     state.watermark.map_or(least, |before| before.max(least))
@@ -55,10 +56,10 @@ pub fn watermark_of(
     passed: Option<Timestamp>,
     time: &Partitioned,
     facts: &Facts<'_>,
-    newest_before: Option<Timestamp>,
+    before: &SourceState,
 ) -> Timestamp {
     let frontier = time.calendar.frontier(clock, time.settle);
-    let from = passed.unwrap_or_else(|| bound_at(frontier, clock, time, facts, newest_before));
+    let from = passed.unwrap_or_else(|| bound_at(frontier, clock, time, facts, before));
     let mut partition = time.calendar.holding(from);
     while partition.end <= frontier {
         let settled = partition.end + time.settle;
@@ -83,16 +84,18 @@ pub(super) fn bound_at(
     clock: Timestamp,
     time: &Partitioned,
     facts: &Facts<'_>,
-    newest_before: Option<Timestamp>,
+    before: &SourceState,
 ) -> Timestamp {
-    let newest = newest_before.max(newest_end(clock, time, facts.view));
+    let newest = before.newest_end.max(newest_end(clock, time, facts.view, before));
     time.eviction_bound(frontier, newest)
 }
 
-/// End of the newest partition with data that listings saw; what lies too far in the future does not count.
-pub(super) fn newest_end(clock: Timestamp, time: &Partitioned, view: &View) -> Option<Timestamp> {
+/// End of the newest partition with data that listings saw; what lies too far in the future, or could not be read, does
+/// not count.
+fn newest_end(clock: Timestamp, time: &Partitioned, view: &View, before: &SourceState) -> Option<Timestamp> {
     let latest = clock + time.max_skew;
-    let live = view.files().values().filter(|file| file.version.size > 0);
+    let broken = |file: &&Placed| before.quarantined.get(&file.version.path).is_some_and(|q| q.version == file.version);
+    let live = view.files().values().filter(|file| file.version.size > 0 && !broken(file));
     live.filter_map(|file| file.partition.as_ref()).filter(|p| p.start <= latest).map(|p| p.end).max()
 }
 
@@ -156,7 +159,7 @@ impl Range {
                 evict_moved: false,
             };
         };
-        let newest_end = before.newest_end.max(newest_end(clock, time, facts.view));
+        let newest_end = before.newest_end.max(newest_end(clock, time, facts.view, before));
         // What a lag passed over stays out, though the watermark may still wait short of the frontier.
         let windowed = time.eviction_bound(watermark, newest_end).max(passed_over.unwrap_or(Timestamp::MIN));
         let (evict_before, accept_from) = match time.forever_since {
@@ -284,10 +287,12 @@ fn consider(
     plan.dropped.extend(live.cloned());
 }
 
-/// A live path that no listing knows: its partition may have left the window before this process saw it.
+/// A live path that no listing knows: its partition may have left the window before this process saw it, or the layout
+/// is another one now.
 fn is_evicted(path: &str, range: &Range, facts: &Facts<'_>) -> bool {
     let (Some(time), Some(bound)) = (facts.policy.partitioned(), range.evict_before) else { return false };
-    time.layout.locate(path).is_ok_and(|located| time.calendar.holding_civil(located.civil).start < bound)
+    let Ok(located) = time.layout.locate(path) else { return true };
+    time.calendar.holding_civil(located.civil).start < bound
 }
 
 fn set_aside(clock: Timestamp, facts: &Facts<'_>, version: &FileVersion) -> Quarantined {

@@ -64,7 +64,7 @@ impl CliError {
             Self::Halted(_) | Self::Fault(Fault::Halted(_)) => Exit::Halted,
             Self::Fault(Fault::Fenced(_)) => Exit::Held,
             Self::Fault(Fault::Unavailable(_)) => Exit::Unreachable,
-            Self::Fault(Fault::Internal(_)) | Self::Failure(_) => Exit::Failure,
+            Self::Fault(Fault::Internal(_) | Fault::Data(_)) | Self::Failure(_) => Exit::Failure,
             Self::Closed => Exit::Done,
         }
     }

@@ -8,8 +8,7 @@ use highwater_core::{FileVersion, SourceName};
 
 use super::pipeline::{Pipeline, looking};
 use super::reading::Reader;
-use super::spec::{Spec, SpecError, make, resume};
-use crate::format::FileSchema;
+use super::spec::{Learnt, OTHER_SHAPE, Spec, SpecError, make, resume};
 
 /// How many files of a source are read to learn its columns; a first batch reads all.
 const SAMPLE: usize = 8;
@@ -69,7 +68,7 @@ impl Pipeline {
         let now = self.clock.now();
         driver.look(&*self.stores, now, true).await;
         let plan = driver.plan(now)?;
-        let mut learnt = BTreeMap::new();
+        let mut learnt = Learnt::default();
         let reader = Reader::new(self.config(), self.stores.clone(), 2)?;
         for (name, planned) in &plan.sources {
             let mut files: Vec<FileVersion> =
@@ -81,9 +80,7 @@ impl Pipeline {
             }
             files.sort_by(|a, b| b.path.cmp(&a.path));
             files.truncate(SAMPLE);
-            if let Some(schema) = reader.learn(name, &files).await? {
-                learnt.insert(name.clone(), schema);
-            }
+            reader.learn(name, &files, &mut learnt).await?;
             reader.forget();
         }
         for alarm in &plan.alarms {
@@ -94,7 +91,7 @@ impl Pipeline {
         Ok(examined)
     }
 
-    fn fit(&self, stored: Option<&Spec>, learnt: &BTreeMap<SourceName, FileSchema>, examined: &mut Examined) {
+    fn fit(&self, stored: Option<&Spec>, learnt: &Learnt, examined: &mut Examined) {
         let made = match stored {
             None => make(self.config(), learnt),
             Some(spec) => resume(self.config(), spec, learnt),
@@ -103,10 +100,8 @@ impl Pipeline {
             Ok(ready) => ready,
             Err(error) => return examined.problems.extend(found(error)),
         };
-        if let Some(change) = stored.and_then(|spec| spec.shape_change(&ready.spec.shape)) {
-            let message = format!("the documents' shape changed under an existing index: {change}");
-            let fix =
-                "go back to the former SQL and hints, or give [pipeline] another name and [index] another path".into();
+        if let Some(message) = stored.and_then(|spec| spec.refusal(&ready.spec.shape)) {
+            let fix = OTHER_SHAPE.into();
             examined.problems.push(Found { place: Place::Sql(None), message, fix });
         }
     }
@@ -119,9 +114,9 @@ fn key(source: &SourceName, key: &str) -> Place {
 fn found(error: SpecError) -> Vec<Found> {
     let message = error.to_string();
     match error {
-        SpecError::NoColumns(source) => {
+        SpecError::NoColumns { name, .. } => {
             let fix = "state them as columns = { name = \"type\", … }, or add a file".into();
-            vec![Found { place: Place::Key(vec!["source".into(), source.to_string()]), message, fix }]
+            vec![Found { place: Place::Key(vec!["source".into(), name.to_string()]), message, fix }]
         }
         SpecError::MissingColumn { name, role, known, .. } => {
             let fix = format!("name one of its columns ({known}), or state it in columns");

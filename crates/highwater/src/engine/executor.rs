@@ -13,7 +13,7 @@ use super::budget::Budget;
 use super::difference::{Absent, Difference, Pairs};
 use super::progress::Progress;
 use super::reading::{Read, Reader};
-use super::spec::{Ready, Spec, definition, make, resume};
+use super::spec::{Learnt, OTHER_SHAPE, Ready, Spec, definition, make, resume};
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
 use crate::index::{self, AsOf, Change, Sink};
@@ -67,34 +67,47 @@ impl Engine {
         Ok(Self { config, reader, cache, budget, progress, stored, ready: None, sink: None, gone: HashSet::new() })
     }
 
-    /// Makes schemas, SQL and sink ready, learning the columns of sources that the generation does not know yet.
-    pub(super) async fn prepare(&mut self, sources: &BTreeMap<SourceName, SourceInput>) -> Result<(), Fault> {
-        if self.ready.is_some() {
-            return Ok(());
+    /// Begins a session of the driver: the generation's spec is what the log says, and nothing else.
+    pub fn begin(&mut self, stored: Option<&serde_json::Value>) -> Result<(), Fault> {
+        let stored = stored.map(Spec::from_log).transpose()?;
+        if stored.is_some() && stored != self.stored {
+            self.ready = None;
         }
-        let mut learnt = BTreeMap::new();
+        self.stored = stored;
+        Ok(())
+    }
+
+    /// Makes schemas, SQL and sink ready, learning the columns of sources that the generation does not know yet.
+    /// Files that are not what was listed are the answer; nothing is frozen then.
+    pub(super) async fn prepare(
+        &mut self,
+        sources: &BTreeMap<SourceName, SourceInput>,
+    ) -> Result<Vec<(SourceName, Arc<str>)>, Fault> {
+        if self.ready.is_some() {
+            return Ok(Vec::new());
+        }
+        let (mut learnt, mut moved) = (Learnt::default(), Vec::new());
         for (name, input) in sources {
             if self.stored.as_ref().is_some_and(|spec| spec.sources.contains_key(name)) {
                 continue;
             }
             let files: Vec<FileVersion> = input.live.values().cloned().collect();
             self.progress.begin(&format!("learning the columns of {name}"), files.len() as u64);
-            if let Some(schema) = self.reader.learn(name, &files).await? {
-                learnt.insert(name.clone(), schema);
-            }
+            let changed = self.reader.learn(name, &files, &mut learnt).await?;
+            moved.extend(changed.into_iter().map(|path| (name.clone(), path)));
+        }
+        if !moved.is_empty() {
+            return Ok(moved);
         }
         let ready = match &self.stored {
             None => make(&self.config, &learnt)?,
             Some(spec) => resume(&self.config, spec, &learnt)?,
         };
-        if let Some(change) = self.stored.as_ref().and_then(|spec| spec.shape_change(&ready.spec.shape)) {
-            return Err(Fault::Invalid(format!(
-                "the documents' shape changed under an existing index: {change}; go back to the former SQL and hints, \
-                 or build a new index beside this one: give [pipeline] another name and [index] another path"
-            )));
+        if let Some(refusal) = self.stored.as_ref().and_then(|spec| spec.refusal(&ready.spec.shape)) {
+            return Err(Fault::Invalid(format!("{refusal}; {OTHER_SHAPE}")));
         }
         self.ready = Some(ready);
-        Ok(())
+        Ok(moved)
     }
 
     fn open_sink(&mut self) -> Result<(), Fault> {
@@ -139,6 +152,13 @@ impl Engine {
                     let is_new = added.contains(&version);
                     let gave_up = give_up.iter().any(|(source, path)| source == name && *path == version.path);
                     match read {
+                        Read::Part(part, _, 0)
+                            if is_new && part.row_count == 0 && self.had_rows(name, input, &version) =>
+                        {
+                            let reason = "no rows, where the file had some before; they stay until it has rows again or \
+                                          is removed";
+                            parts.quarantined.push(set_aside(name, &version, reason.into(), clock));
+                        }
                         Read::Part(part, rejected, count) => {
                             parts.files_read += 1;
                             parts.rejected_rows += count;
@@ -151,10 +171,18 @@ impl Engine {
                         Read::Moved(why) | Read::Broken(why) if is_new => {
                             let reason = if gave_up { format!("kept changing while it was read: {why}") } else { why };
                             parts.quarantined.push(set_aside(name, &version, reason, clock));
-                            self.former(name, input, &version, &schemas, &mut here, &mut parts).await?;
                         }
-                        Read::Moved(_) | Read::Broken(_) => {
+                        Read::Moved(_) => {
                             self.gone.insert((name.clone(), version.clone()));
+                            parts.lacking.push((name.clone(), version));
+                        }
+                        Read::Broken(why) => {
+                            tracing::warn!(
+                                source = name.as_str(),
+                                path = &*version.path,
+                                why,
+                                "a pinned file cannot be read"
+                            );
                             parts.lacking.push((name.clone(), version));
                         }
                     }
@@ -166,27 +194,10 @@ impl Engine {
         Ok(parts)
     }
 
-    /// A replaced file that cannot be read: the rows of its last good version stay in the table.
-    async fn former(
-        &mut self,
-        name: &SourceName,
-        input: &SourceInput,
-        broken: &FileVersion,
-        schemas: &(arrow::datatypes::SchemaRef, arrow::datatypes::SchemaRef),
-        here: &mut Vec<Arc<Part>>,
-        parts: &mut Parts,
-    ) -> Result<(), Fault> {
-        let Some(former) = input.dropped.iter().find(|version| version.path == broken.path) else { return Ok(()) };
-        if let Some(part) = self.cache.get(name, former) {
-            here.push(part);
-            return Ok(());
-        }
-        let read = self.reader.read(name, schemas.clone(), std::slice::from_ref(former)).await?;
-        match read.into_iter().next() {
-            Some((_, Read::Part(part, _, _))) => here.push(Arc::new(part)),
-            _ => parts.lacking.push((name.clone(), former.clone())),
-        }
-        Ok(())
+    /// True if a version replaces one that had rows, or of whose rows nothing is known.
+    fn had_rows(&mut self, name: &SourceName, input: &SourceInput, version: &FileVersion) -> bool {
+        let Some(former) = former_of(input, version) else { return false };
+        self.cache.get(name, former).is_none_or(|part| part.row_count > 0)
     }
 
     /// Tables over parts, as the SQL sees them.
@@ -299,10 +310,21 @@ fn name_rejects(receipt: &mut Receipt, rows: Vec<RejectedRow>) {
 impl Executor for Engine {
     async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault> {
         let whole = Stopwatch::start();
-        self.prepare(&attempt.sources).await?;
+        if let Some(sink) = &mut self.sink {
+            // What an attempt before this one left behind, whatever became of it.
+            sink.abandon().await?;
+        }
+        let mut moved = self.prepare(&attempt.sources).await?;
+        moved.retain(|file| !give_up.contains(file));
+        if !moved.is_empty() {
+            return Ok(Executed::Moved(moved));
+        }
         let mut parts = self.parts(&attempt.sources, attempt.clock, give_up).await?;
         if !parts.moved.is_empty() {
             return Ok(Executed::Moved(parts.moved));
+        }
+        if !parts.quarantined.is_empty() {
+            return Ok(Executed::Unreadable(parts.quarantined));
         }
         self.reader.forget();
         let read_ms = whole.ms();
@@ -312,9 +334,7 @@ impl Executor for Engine {
         let mut receipt = match self.apply(attempt, tables, add_only).await {
             Ok(receipt) => receipt,
             Err(fault) => {
-                if let Some(sink) = &mut self.sink {
-                    sink.abandon().await?;
-                }
+                self.progress.end();
                 return Err(fault);
             }
         };
@@ -327,9 +347,10 @@ impl Executor for Engine {
         receipt.documents = sink.count()?;
         receipt.files_read = parts.files_read;
         receipt.files_dropped = attempt.sources.values().map(|input| input.dropped.len() as u64).sum();
+        let named = parts.lacking.iter().take(NAMED_REJECTS);
+        receipt.lacking = named.map(|(source, version)| format!("{source}: {}", version.path)).collect();
         receipt.rejected_rows += parts.rejected_rows;
         name_rejects(&mut receipt, parts.rejected);
-        receipt.quarantined = parts.quarantined;
         for (phase, ms) in [("read", read_ms), ("commit", commit.ms()), ("total", whole.ms())] {
             receipt.ms.insert(phase.into(), ms);
         }
@@ -337,8 +358,11 @@ impl Executor for Engine {
         self.keep_only(attempt);
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
         let spec = if self.stored.as_ref() == Some(&ready.spec) { None } else { Some(ready.spec.to_log()?) };
-        self.stored = Some(ready.spec.clone());
         Ok(Executed::Committed(Box::new(Committed { receipt, spec })))
+    }
+
+    fn recorded(&mut self) {
+        self.stored = self.ready.as_ref().map(|ready| ready.spec.clone());
     }
 
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
@@ -354,22 +378,29 @@ impl Executor for Engine {
     }
 
     fn reads_watermark(&self) -> bool {
-        self.ready.as_ref().is_some_and(|ready| ready.compiled.reads_watermark)
+        match (&self.ready, &self.stored) {
+            (Some(ready), _) => ready.compiled.reads_watermark,
+            (None, stored) => stored.as_ref().is_some_and(|spec| spec.reads_watermark),
+        }
     }
 }
 
 impl Engine {
-    /// Drops parts that no table holds any more; those of a broken file's last good version stay.
+    /// Drops parts that no table holds any more.
     fn keep_only(&mut self, attempt: &Attempt) {
         let mut live: HashMap<&SourceName, HashSet<&FileVersion>> = HashMap::new();
         for (name, input) in &attempt.sources {
             let versions = live.entry(name).or_default();
             versions.extend(input.live.values());
-            versions.extend(input.dropped.iter().filter(|version| input.live.contains_key(&version.path)));
         }
         self.cache.retain(|name, version| live.get(name).is_some_and(|versions| versions.contains(version)));
         self.gone.retain(|(name, version)| live.get(name).is_some_and(|versions| versions.contains(version)));
     }
+}
+
+/// The version that this one replaces.
+fn former_of<'a>(input: &'a SourceInput, version: &FileVersion) -> Option<&'a FileVersion> {
+    input.dropped.iter().find(|former| former.path == version.path)
 }
 
 fn set_aside(source: &SourceName, version: &FileVersion, reason: String, since: Timestamp) -> Quarantined {

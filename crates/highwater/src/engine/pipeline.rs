@@ -12,7 +12,7 @@ use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, W
 use highwater_core::partition::Calendar;
 use highwater_core::plan::Plan;
 use highwater_core::policy::{self, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
-use highwater_core::ports::{Clock, Fault};
+use highwater_core::ports::{Clock, Executor as _, Fault};
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -22,7 +22,7 @@ use object_store::path::Path;
 
 use super::budget::Budget;
 use super::executor::Engine;
-use super::progress::Progress;
+use super::progress::{Progress, Silent};
 use super::view::batch_report;
 use crate::config::{Config, Location, OnLag, Retain, SourceConfig, TableKind};
 use crate::nonce::nonce;
@@ -54,6 +54,8 @@ pub enum Access {
 pub struct LookAhead {
     /// The next batch.
     pub plan: Plan,
+    /// False if nothing asks for a batch.
+    pub due: bool,
     /// The bound R by source: a late file anywhere in the window is seen within it.
     pub revisit: BTreeMap<SourceName, Duration>,
     /// Prefixes that a first tick lists, by source.
@@ -124,7 +126,10 @@ impl Pipeline {
                 let session = self.claim_under(&log, &*self.clock, lock.is_some()).await?;
                 reports.begin(&session.claimed);
                 let mut ready = match engine.take() {
-                    Some(engine) => engine,
+                    Some(mut engine) => {
+                        engine.begin(session.claimed.state.spec.as_ref())?;
+                        engine
+                    }
                     None => self.engine(progress.clone(), session.claimed.state.spec.as_ref())?,
                 };
                 let driver = self.driver(session, &mut ready).await;
@@ -143,7 +148,7 @@ impl Pipeline {
                     }
                 }
             };
-            if !matches!(fault, Fault::Unavailable(_)) {
+            if !matches!(fault, Fault::Unavailable(_) | Fault::Data(_)) {
                 return Err(fault);
             }
             reports.failed(&fault);
@@ -167,10 +172,14 @@ impl Pipeline {
             let lister = SourceLister::new(policy.clone(), self.config.pipeline.poll);
             revisit.insert(policy.name.clone(), lister.revisit_bound(now));
         }
-        let mut driver = Driver::resume(self.policy()?, policies, looking(loaded.state), true);
+        let mut engine = self.engine(Arc::new(Silent), loaded.state.spec.as_ref())?;
+        let session = looking(loaded.state);
+        let mut driver = Driver::start(self.policy()?, policies, session, &mut engine).await?;
         let prefixes = driver.look(&*self.stores, now, true).await;
         driver.require_complete()?;
-        Ok(LookAhead { plan: driver.plan(now)?, revisit, prefixes })
+        let plan = driver.plan(now)?;
+        let due = driver.needs_batch(&plan, engine.reads_watermark());
+        Ok(LookAhead { plan, due, revisit, prefixes })
     }
 
     /// The clock of a batch: the machine's, or one that stands still where the user put it.

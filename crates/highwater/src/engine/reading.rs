@@ -11,6 +11,7 @@ use highwater_core::ports::Fault;
 use highwater_core::receipt::RejectedRow;
 use highwater_core::{FileVersion, SourceName, Timestamp};
 
+use super::spec::Learnt;
 use crate::config::{Config, SourceConfig, TableKind};
 use crate::format::{self, DecodeRequest, FileSchema};
 use crate::store::{Content, FetchError, Stores};
@@ -43,6 +44,13 @@ struct Fetched {
 /// Contents of a first batch that are kept in memory between learning and decoding; past it they are fetched again.
 const KEPT_BYTES: u64 = 256 << 20;
 
+/// What one file taught of its columns.
+enum Look {
+    Columns(FileSchema),
+    Moved(Arc<str>),
+    Unreadable(String),
+}
+
 /// What became of one file version.
 pub enum Read {
     /// Its rows, and those of its rows that were refused.
@@ -68,31 +76,43 @@ impl Reader {
         Ok(Self { stores, sources, cores, fetched: Mutex::default() })
     }
 
-    /// Learns the columns of one source's files; files that cannot be read teach nothing.
-    pub async fn learn(&self, source: &SourceName, files: &[FileVersion]) -> Result<Option<FileSchema>, Fault> {
+    /// Learns the columns of one source's files. Files that cannot be read teach nothing, and are named; those that are
+    /// not what was listed are the answer.
+    pub async fn learn(
+        &self,
+        source: &SourceName,
+        files: &[FileVersion],
+        learnt: &mut Learnt,
+    ) -> Result<Vec<Arc<str>>, Fault> {
         let reader = self.source(source)?;
-        let mut learnt: Option<FileSchema> = None;
+        let mut moved = Vec::new();
         let mut looks = Vec::with_capacity(files.len());
         for version in files {
             looks.push(self.learn_one(reader.clone(), version.clone()));
         }
         let mut looks = futures::stream::iter(looks).buffered(self.cores);
-        while let Some(schema) = looks.next().await {
-            if let Some(schema) = schema? {
-                learnt = Some(match learnt {
-                    None => schema,
-                    Some(before) => format::merge(&before, &schema),
-                });
+        while let Some(look) = looks.next().await {
+            match look? {
+                Look::Columns(schema) => {
+                    let schema = match learnt.schemas.remove(source) {
+                        None => schema,
+                        Some(before) => format::merge(&before, &schema),
+                    };
+                    learnt.schemas.insert(source.clone(), schema);
+                }
+                Look::Moved(path) => moved.push(path),
+                Look::Unreadable(why) => learnt.unreadable.entry(source.clone()).or_default().push(why),
             }
         }
-        Ok(learnt)
+        Ok(moved)
     }
 
-    async fn learn_one(&self, reader: Arc<SourceReader>, version: FileVersion) -> Result<Option<FileSchema>, Fault> {
+    async fn learn_one(&self, reader: Arc<SourceReader>, version: FileVersion) -> Result<Look, Fault> {
         let content = match self.stores.fetch(&reader.config.name, &version).await {
             Ok(content) => content,
             Err(FetchError::Unavailable(why)) => return Err(Fault::Unavailable(why)),
-            Err(FetchError::Moved(_) | FetchError::Unreadable(_)) => return Ok(None),
+            Err(FetchError::Moved(_)) => return Ok(Look::Moved(version.path)),
+            Err(FetchError::Unreadable(why)) => return Ok(Look::Unreadable(format!("{}: {why}", version.path))),
         };
         let (name, path) = (reader.config.name.clone(), version.path.clone());
         let (learnt, content) = task::blocking(move || {
@@ -100,8 +120,12 @@ impl Reader {
             (learnt, content)
         })
         .await?;
+        let look = match learnt {
+            Ok(schema) => Look::Columns(schema),
+            Err(error) => Look::Unreadable(format!("{}: {error}", version.path)),
+        };
         self.keep(name, version, content);
-        Ok(learnt.ok())
+        Ok(look)
     }
 
     fn keep(&self, source: SourceName, version: FileVersion, content: Content) {

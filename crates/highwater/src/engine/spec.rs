@@ -9,7 +9,7 @@ use highwater_core::SourceName;
 use highwater_core::ports::Fault;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, SourceConfig, TableKind};
+use crate::config::{Absent, Config, SourceConfig, TableKind};
 use crate::format::{self, ColumnType, FileSchema};
 use crate::index::Shape;
 use crate::transform::{Compiled, SqlProblem, SqlSpec, compile};
@@ -24,6 +24,9 @@ pub struct Spec {
     pub version: u32,
     /// The document SQL.
     pub sql: String,
+    /// Whether the SQL uses `$watermark`.
+    #[serde(default)]
+    pub reads_watermark: bool,
     /// All that the configuration says of how documents are computed, as one text: another one means that every document
     /// has to be compared.
     pub definition: String,
@@ -49,11 +52,17 @@ pub struct Ready {
 /// Why a spec cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// A source with nothing to learn its columns from.
+    /// A source with nothing to learn its columns from: there is no file, or none that can be read.
     #[error(
-        "source {0} has no files to learn its columns from: state them in [source.{0}] as columns = {{ … }}, or add a file"
+        "source {name} has no file to learn its columns from{unreadable}: state them in [source.{name}] as \
+         columns = {{ … }}, or add a file"
     )]
-    NoColumns(SourceName),
+    NoColumns {
+        /// The source.
+        name: SourceName,
+        /// The files that there are and why they cannot be read; empty if there is none.
+        unreadable: String,
+    },
     /// A key, version or deleted column that the files do not have.
     #[error("source {name}: its {role} column {column:?} is not among the columns of its files ({known})")]
     MissingColumn {
@@ -77,32 +86,53 @@ fn problems(problems: &[SqlProblem]) -> String {
 
 impl From<SpecError> for Fault {
     fn from(error: SpecError) -> Self {
-        Fault::Invalid(error.to_string())
+        let message = error.to_string();
+        match error {
+            // Files may come, or be mended, while a pipeline runs.
+            SpecError::NoColumns { .. } => Fault::Data(message),
+            SpecError::MissingColumn { .. } | SpecError::Sql(_) => Fault::Invalid(message),
+        }
+    }
+}
+
+/// What files taught of their columns.
+#[derive(Debug, Default)]
+pub struct Learnt {
+    /// By source, of all its files that could be read.
+    pub schemas: BTreeMap<SourceName, FileSchema>,
+    /// Files that could not be read, as `path: reason`, by source.
+    pub unreadable: BTreeMap<SourceName, Vec<String>>,
+}
+
+impl Learnt {
+    fn nothing_of(&self, name: &SourceName) -> SpecError {
+        let unreadable = self.unreadable.get(name).map(|files| format!(" ({})", files.join("; ")));
+        SpecError::NoColumns { name: name.clone(), unreadable: unreadable.unwrap_or_default() }
     }
 }
 
 /// Freezes the schemas of a first batch: what the configuration declares, and what was learnt of the files.
-pub fn make(config: &Config, learnt: &BTreeMap<SourceName, FileSchema>) -> Result<Ready, SpecError> {
+pub fn make(config: &Config, learnt: &Learnt) -> Result<Ready, SpecError> {
     let mut columns = BTreeMap::new();
     for (name, source) in &config.sources {
-        let learnt = learnt.get(name);
-        if learnt.is_none() && source.columns.is_empty() {
-            return Err(SpecError::NoColumns(name.clone()));
+        let schema = learnt.schemas.get(name);
+        if schema.is_none() && source.columns.is_empty() {
+            return Err(learnt.nothing_of(name));
         }
-        let schema = format::freeze(&source.columns, learnt);
+        let schema = format::freeze(&source.columns, schema);
         columns.insert(name.clone(), format::schema_types(&schema));
     }
     ready(config, columns)
 }
 
 /// Takes up the frozen schemas of an existing generation. Columns that the configuration declares otherwise now win.
-pub fn resume(config: &Config, spec: &Spec, learnt: &BTreeMap<SourceName, FileSchema>) -> Result<Ready, SpecError> {
+pub fn resume(config: &Config, spec: &Spec, learnt: &Learnt) -> Result<Ready, SpecError> {
     let mut columns = BTreeMap::new();
     for (name, source) in &config.sources {
-        let mut frozen = match (spec.sources.get(name), learnt.get(name)) {
+        let mut frozen = match (spec.sources.get(name), learnt.schemas.get(name)) {
             (Some(frozen), _) => frozen.clone(),
-            (None, None) if source.columns.is_empty() => return Err(SpecError::NoColumns(name.clone())),
-            (None, learnt) => format::schema_types(&format::freeze(&source.columns, learnt)),
+            (None, None) if source.columns.is_empty() => return Err(learnt.nothing_of(name)),
+            (None, schema) => format::schema_types(&format::freeze(&source.columns, schema)),
         };
         for (column, kind) in &source.columns {
             match frozen.iter_mut().find(|(name, _)| name == column) {
@@ -114,6 +144,10 @@ pub fn resume(config: &Config, spec: &Spec, learnt: &BTreeMap<SourceName, FileSc
     }
     ready(config, columns)
 }
+
+/// The way out of [`Spec::refusal`].
+pub const OTHER_SHAPE: &str = "go back to the former SQL and hints, or build a new index beside this one: give [pipeline] \
+                               another name and [index] another path";
 
 fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)>>) -> Result<Ready, SpecError> {
     let mut file_schemas = BTreeMap::new();
@@ -135,22 +169,36 @@ fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)
         hints: config.document.fields.clone(),
     };
     let compiled = compile(&sql).map_err(SpecError::Sql)?;
+    if config.index.absent == Absent::Keep && compiled.id_origin.is_none() {
+        let problem = SqlProblem::new(
+            "with absent = \"keep\" the id must be a source's column, unchanged: a computed id cannot tell which documents \
+             are owned",
+        );
+        return Err(SpecError::Sql(vec![problem]));
+    }
     let shape = Shape {
         pipeline: config.pipeline.name.clone(),
         id: config.document.id.clone(),
         fields: compiled.fields.clone(),
     };
     let (sql, definition) = (config.document.sql.clone(), definition(config));
-    let spec = Spec { version: SPEC_VERSION, sql, definition, sources: columns, shape };
+    let reads_watermark = compiled.reads_watermark;
+    let spec = Spec { version: SPEC_VERSION, sql, reads_watermark, definition, sources: columns, shape };
     Ok(Ready { spec, file_schemas, table_schemas, compiled })
 }
 
 /// What decides the documents, besides the files.
 pub fn definition(config: &Config) -> String {
-    let mut text = format!("{:?} {:?} {:?}", config.document.sql, config.document.id, config.document.fields);
+    let absent = config.index.absent;
+    let mut text =
+        format!("{:?} {:?} {:?} {absent:?}", config.document.sql, config.document.id, config.document.fields);
     for (name, source) in &config.sources {
-        let SourceConfig { kind, format, csv, columns, layout, max_rejects, .. } = source;
-        let _ = write!(text, "\n{name} {kind:?} {format:?} {csv:?} {columns:?} {layout:?} {max_rejects:?}");
+        let SourceConfig { kind, format, csv, columns, layout, max_rejects, step, .. } = source;
+        let zone = source.time_zone.iana_name();
+        let _ = write!(
+            text,
+            "\n{name} {kind:?} {format:?} {csv:?} {columns:?} {layout:?} {max_rejects:?} {step:?} {zone:?}"
+        );
     }
     text
 }
@@ -191,8 +239,14 @@ impl Spec {
         serde_json::to_value(self).map_err(|error| Fault::Internal(format!("the spec cannot be written: {error}")))
     }
 
+    /// Why an index of this spec cannot take documents of another shape, in words; `None` if it can.
+    pub fn refusal(&self, now: &Shape) -> Option<String> {
+        let change = self.shape_change(now)?;
+        Some(format!("the documents' shape changed under an existing index: {change}"))
+    }
+
     /// What `now` changes of the documents' shape, in words; `None` if nothing.
-    pub fn shape_change(&self, now: &Shape) -> Option<String> {
+    fn shape_change(&self, now: &Shape) -> Option<String> {
         let mut changes = Vec::new();
         if self.shape.id != now.id {
             changes.push(format!("the id was {:?} and is {:?}", self.shape.id, now.id));

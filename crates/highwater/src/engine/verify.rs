@@ -12,6 +12,7 @@ use highwater_core::{SourceName, Timestamp};
 
 use super::pipeline::{Pipeline, looking};
 use super::progress::Progress;
+use super::spec::{Spec, definition};
 use crate::config::Absent;
 use crate::index::{self, AsOf, Dump, StoredDocument};
 use crate::report::VerifyReport;
@@ -31,12 +32,21 @@ impl Pipeline {
             Ok(found) => found,
             Err(unproven) => return Ok(unproven),
         };
+        let stored = state.spec.as_ref().map(Spec::from_log).transpose()?;
+        if stored.is_some_and(|spec| spec.definition != definition(self.config())) {
+            let why = "the configuration computes documents otherwise than the index's batch did: the next batch compares them";
+            return Ok(unproven(why.into()));
+        }
         let mut inputs = pinned(&state);
+        inputs.retain(|name, _| self.config().sources.contains_key(name));
         if relist {
             self.relist(&state, &mut inputs).await?;
         }
         let mut engine = self.engine(progress, state.spec.as_ref())?;
-        engine.prepare(&inputs).await?;
+        let moved = engine.prepare(&inputs).await?;
+        if let Some((source, path)) = moved.first() {
+            return Ok(unproven(format!("{source}: {path}")));
+        }
         let clock = state.clock.unwrap_or_default();
         let mut parts = engine.parts(&inputs, clock, &[]).await?;
         let mut report = VerifyReport { equal: None, ..empty() };
@@ -81,9 +91,8 @@ impl Pipeline {
             self.clock.sleep(LOOK_AGAIN).await;
         }
         let seen = seen.map_or_else(|| "nothing".into(), |as_of| format!("batch {}", as_of.stamp.sequence));
-        let gone =
-            vec![format!("the index holds {seen}, which is not the log's last batch: the next batch repairs it")];
-        Ok(Err(VerifyReport { gone, ..empty() }))
+        let why = format!("the index holds {seen}, which is not the log's last batch: the next batch repairs it");
+        Ok(Err(unproven(why)))
     }
 
     /// Replaces pinned versions by what the store holds now, by the clock of the last record.
@@ -105,6 +114,11 @@ impl Pipeline {
         }
         Ok(())
     }
+}
+
+/// It cannot be told, for this reason.
+fn unproven(why: String) -> VerifyReport {
+    VerifyReport { gone: vec![why], ..empty() }
 }
 
 fn nothing_yet() -> Fault {

@@ -113,7 +113,8 @@ impl PipelineView for View {
         let known = self.known().await?;
         let now = self.pipeline.clock.now();
         let frontier = self.pipeline.frontier(now)?;
-        let state = &known.state;
+        let mut state = known.state;
+        state.sources.retain(|name, _| self.pipeline.config().sources.contains_key(name));
         let newest: BTreeMap<_, _> =
             state.sources.iter().filter_map(|(name, source)| Some((name.clone(), source.newest_end?))).collect();
         let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64().max(0.0);

@@ -68,6 +68,7 @@ impl From<Fault> for Refusal {
             Fault::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Fault::Fenced(_) => (StatusCode::SERVICE_UNAVAILABLE, "fenced"),
             Fault::Invalid(_) | Fault::Halted(_) => (StatusCode::INTERNAL_SERVER_ERROR, "invalid_configuration"),
+            Fault::Data(_) => (StatusCode::SERVICE_UNAVAILABLE, "data"),
             Fault::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         Self::new(status, kind, fault.to_string())

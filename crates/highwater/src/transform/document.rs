@@ -23,7 +23,7 @@ use highwater_core::{SourceName, Timestamp};
 use super::compile::Compiled;
 use super::functions::{WATERMARK, canonical_row, id_text, texts, watermark};
 use super::provider::{Rows, SourceTable};
-use super::session::{self, Resources};
+use super::session::{self, Effort, Resources};
 use super::upsert::{in_order, standing};
 use super::{Document, DocumentHash, TransformError};
 use crate::table::{Table, TableError};
@@ -64,10 +64,12 @@ impl Compiled {
         let run = async move {
             let sources = compiled.sources(tables, &resources).await?;
             let plan = compiled.bound(&sources, watermark).map_err(failed)?;
-            let first = match start(&plan, &resources, true).await {
-                Err(error) if out_of_memory(&error) => start(&plan, &resources, false).await,
-                other => other,
-            };
+            let mut first = start(&plan, &resources, Effort::Fast).await;
+            for effort in [Effort::Spilling, Effort::Frugal] {
+                if first.as_ref().err().is_some_and(out_of_memory) {
+                    first = start(&plan, &resources, effort).await;
+                }
+            }
             let batches = first.map_err(failed)?;
             let blocks = Blocks { batches, pending: None, done: false };
             Ok::<_, TransformError>(stream::try_unfold(blocks, |mut blocks| async move {
@@ -175,10 +177,10 @@ fn with_rows(node: LogicalPlan, sources: &Sources) -> DfResult<Transformed<Logic
 pub(super) async fn start(
     plan: &LogicalPlan,
     resources: &Resources,
-    hash_joins: bool,
+    effort: Effort,
 ) -> DfResult<SendableRecordBatchStream> {
     let memory = session::memory(resources);
-    let state = session::running(resources, &memory, hash_joins)?;
+    let state = session::running(resources, &memory, effort)?;
     let plan = state.create_physical_plan(plan).await?;
     let schema = plan.schema();
     let mut batches = execute_stream(plan, state.task_ctx())?;

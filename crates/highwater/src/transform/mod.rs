@@ -54,7 +54,7 @@ pub fn hash_document(version: u32, json: &[u8]) -> DocumentHash {
 #[derive(Debug, thiserror::Error)]
 pub enum TransformError {
     /// The SQL cannot work on these rows (a cast that fails, a division by zero): change it or the data.
-    #[error("the SQL fails: {0}")]
+    #[error("the SQL fails on these rows: {0}; let it yield null instead (try_cast, nullif), or mend the data")]
     Sql(String),
     /// The memory budget is too small even with everything spilled that can be.
     #[error("the SQL needs more memory than its budget: {0}; raise memory, or lower what is joined")]
@@ -74,7 +74,7 @@ impl From<TransformError> for Fault {
     fn from(error: TransformError) -> Self {
         let message = error.to_string();
         match error {
-            TransformError::Sql(_) | TransformError::Memory(_) => Self::Invalid(message),
+            TransformError::Sql(_) | TransformError::Memory(_) => Self::Data(message),
             TransformError::Disk(_) | TransformError::Table(_) => Self::Unavailable(message),
             TransformError::Internal(_) => Self::Internal(message),
         }

@@ -28,17 +28,34 @@ pub fn memory(resources: &Resources) -> Arc<dyn MemoryPool> {
     Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), NonZeroUsize::MIN.saturating_add(4)))
 }
 
-/// A session for running: with the memory and folder of `resources`. Hash joins are faster, but cannot spill.
-pub fn running(resources: &Resources, memory: &Arc<dyn MemoryPool>, hash_joins: bool) -> Result<SessionState> {
+/// How a run trades speed for memory, from fast to frugal. Results are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Hash joins, which cannot spill.
+    Fast,
+    /// Joins that spill.
+    Spilling,
+    /// One thread's worth of work, and few rows at a time: merging what was spilled needs least.
+    Frugal,
+}
+
+/// Rows at a time in a frugal run.
+const FEW_ROWS: usize = 256;
+
+/// A session for running: with the memory and folder of `resources`.
+pub fn running(resources: &Resources, memory: &Arc<dyn MemoryPool>, effort: Effort) -> Result<SessionState> {
     let folders = DiskManagerMode::Directories(vec![resources.temp_folder.clone()]);
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::clone(memory))
         .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(folders))
         .build_arc()?;
-    let partitions = resources.target_partitions.max(1);
+    let partitions = if effort == Effort::Frugal { 1 } else { resources.target_partitions.max(1) };
     let mut config = config().with_target_partitions(partitions);
+    if effort == Effort::Frugal {
+        config = config.with_batch_size(FEW_ROWS);
+    }
     let options = config.options_mut();
-    options.optimizer.prefer_hash_join = hash_joins;
+    options.optimizer.prefer_hash_join = effort == Effort::Fast;
     let share = usize::try_from(resources.memory_bytes).unwrap_or(usize::MAX) / (16 * partitions);
     options.execution.sort_spill_reservation_bytes = options.execution.sort_spill_reservation_bytes.min(share);
     options.execution.sort_in_place_threshold_bytes = options.execution.sort_in_place_threshold_bytes.min(share);

@@ -359,7 +359,7 @@ async fn little_memory_and_parts_on_disk_give_the_same_bytes() {
     let compiled = compiled(sql, &[append("t", parts.clone())]);
     let sources = compiled.sources(vec![append("t", parts.clone())], &little).await.unwrap();
     let plan = compiled.bound(&sources, highwater_core::Timestamp::UNIX_EPOCH).unwrap();
-    let hashed = super::document::start(&plan, &little, true).await;
+    let hashed = super::document::start(&plan, &little, super::session::Effort::Fast).await;
     assert!(hashed.is_err(), "so little memory must not do for joins by hashing");
     assert_eq!(run_with(sql, vec![append("t", parts)], 2, 8 << 20).await.unwrap(), expected);
 }

@@ -4,6 +4,7 @@ mod bucket;
 mod changes;
 mod commands;
 mod crash;
+mod data;
 mod lake;
 mod s3;
 mod workload;

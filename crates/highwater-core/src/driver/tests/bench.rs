@@ -179,12 +179,12 @@ impl Executor for Model {
         if !moved.is_empty() {
             return Ok(Executed::Moved(moved));
         }
+        let new: Vec<Quarantined> =
+            failed.iter().filter(|f| attempt.sources[&f.source].added.contains(&f.version)).cloned().collect();
+        if !new.is_empty() {
+            return Ok(Executed::Unreadable(new));
+        }
         for file in &failed {
-            let input = &attempt.sources[&file.source];
-            let is_new = input.added.contains(&file.version);
-            if is_new && !input.dropped.iter().any(|version| version.path == file.version.path) {
-                continue;
-            }
             let path = file.version.path.to_string();
             wanted.extend(self.index.get(&path).map(|etag| (path, etag.clone())));
         }
@@ -203,6 +203,8 @@ impl Executor for Model {
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
         if self.mute { Err(Fault::Unavailable("the sink is out of reach".into())) } else { Ok(self.stamp) }
     }
+
+    fn recorded(&mut self) {}
 
     fn is_current(&self) -> bool {
         true

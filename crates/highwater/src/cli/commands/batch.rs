@@ -81,8 +81,8 @@ pub async fn plan(config: Config, args: &BatchArgs, output: &Output) -> Result<E
     Ok(Exit::Done)
 }
 
-fn mode(plan: &Plan) -> &'static str {
-    if plan.changes() { "full" } else { "none" }
+fn mode(ahead: &LookAhead) -> &'static str {
+    if ahead.due { "full" } else { "none" }
 }
 
 fn report(ahead: &LookAhead) -> PlanReport<'_> {
@@ -103,7 +103,7 @@ fn report(ahead: &LookAhead) -> PlanReport<'_> {
         clock: *clock,
         watermark: *watermark,
         watermark_before: *watermark_before,
-        mode: mode(plan),
+        mode: mode(ahead),
         sources,
         holes,
         alarms,
@@ -112,7 +112,7 @@ fn report(ahead: &LookAhead) -> PlanReport<'_> {
 
 fn words(ahead: &LookAhead) -> String {
     let mut text = ahead.plan.to_string();
-    let _ = match mode(&ahead.plan) {
+    let _ = match mode(ahead) {
         "none" => writeln!(text, "nothing changed: no batch"),
         _ => writeln!(text, "the batch computes all documents (this build computes in full)"),
     };
