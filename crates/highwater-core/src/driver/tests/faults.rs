@@ -34,7 +34,7 @@ async fn a_file_that_moves_for_ever_is_set_aside_after_three_times() {
     bench.shelf.put("10/ghost#1");
     bench.model.ghosts.insert("2026-05-01/10/ghost".into());
     let record = bench.tick(&mut driver).await.unwrap().record.unwrap();
-    assert_eq!(bench.attempts().len(), 1 + 3 + 1);
+    assert_eq!(bench.attempts().len(), 1 + 3 + 2);
     assert_eq!(bench.index(), "08/a#1 10/b#1 10/c#1");
     assert_eq!(quarantined(&driver), ["10/ghost#1 tried 1"]);
     let Body::Batch(batch) = record.body else { panic!("not a batch") };
