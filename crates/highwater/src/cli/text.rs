@@ -155,13 +155,16 @@ pub fn verify(report: &VerifyReport) -> String {
     let mut text = match report.equal {
         Some(true) => format!("equal: the index holds exactly the {documents} documents that the SQL yields\n"),
         Some(false) => format!("different: the SQL yields {documents} documents, and the index is not these\n"),
-        None => "cannot be told: file versions that the last batch pinned are gone from the store\n".to_owned(),
+        None => {
+            "cannot be told: files that the last batch read are gone, or the index is not at the log's last batch\n"
+                .to_owned()
+        }
     };
     for (what, ids) in [
         ("missing in the index", &report.missing),
         ("not yielded by the SQL", &report.extra),
         ("different", &report.different),
-        ("gone", &report.gone),
+        ("see", &report.gone),
     ] {
         if !ids.is_empty() {
             let more = ids.len().saturating_sub(NAMED);
@@ -256,7 +259,7 @@ fn several(n: u64, thing: &str) -> String {
 }
 
 /// A number with thousands apart.
-fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -204,6 +204,8 @@ impl Writer {
             ))),
             Staged::Lost => Err(lost()),
             Staged::Nothing => {
+                // What a merge in the background met says nothing about this batch.
+                self.trouble.take();
                 let empty =
                     self.index.load_metas().map_err(fault)?.segments.iter().all(|segment| segment.num_docs() == 0);
                 self.loading = empty.then(HashSet::new);
