@@ -55,3 +55,8 @@ pub struct SeenFile {
     /// When the store says it was written: for freshness figures only, never for order.
     pub modified: Option<Timestamp>,
 }
+
+/// True if a component of a path below a location starts with `_` or `.`: what is there is no data.
+pub fn is_hidden(path: &str) -> bool {
+    path.split('/').any(|name| name.starts_with(['_', '.']))
+}

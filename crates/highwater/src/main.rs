@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
-    logging::start(env("HIGHWATER_LOG").as_deref())?;
+    logging::start(env("HIGHWATER_LOG").as_deref(), output.colour())?;
     match &cli.command {
         Command::Init(args) => commands::init(args, &cli.config, SystemClock.now(), output),
         Command::Check(format) => block_on(commands::check(config(cli), format.json, output))?,

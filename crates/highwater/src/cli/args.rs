@@ -47,7 +47,7 @@ pub enum Command {
         after_help = "Every problem is reported at once, as file:line:column: message; fix: …\n\nExit codes: 0 fine, 2 problems."
     )]
     Check(Format),
-    /// Tell what the next batch would do, and what it would cost
+    /// Tell what the next batch would do, without doing it
     #[command(after_help = "Examples:\n  highwater plan\n  highwater plan --now 2026-05-01T12:00:00Z --json")]
     Plan(BatchArgs),
     /// Keep the index fresh until stopped; serves HTTP where [serve] stands

@@ -42,9 +42,6 @@ pub enum CliError {
     /// What was typed cannot be done.
     #[error("{0}")]
     Usage(String),
-    /// The pipeline stopped by `on_lag`; the text holds the command that goes on.
-    #[error("{0}")]
-    Halted(String),
     /// Something outside went wrong.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -61,7 +58,7 @@ impl CliError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config(_) | Self::Usage(_) | Self::Fault(Fault::Invalid(_)) => Exit::Usage,
-            Self::Halted(_) | Self::Fault(Fault::Halted(_)) => Exit::Halted,
+            Self::Fault(Fault::Halted(_)) => Exit::Halted,
             Self::Fault(Fault::Fenced(_)) => Exit::Held,
             Self::Fault(Fault::Unavailable(_)) => Exit::Unreachable,
             Self::Fault(Fault::Internal(_) | Fault::Data(_)) | Self::Failure(_) => Exit::Failure,
@@ -109,7 +106,7 @@ mod tests {
         for (error, code) in [
             (CliError::from(report), 2),
             (CliError::Usage("no".into()), 2),
-            (CliError::Halted("lag".into()), 3),
+            (Fault::Halted("lag".into()).into(), 3),
             (Fault::Invalid("sql".into()).into(), 2),
             (Fault::Fenced("b".into()).into(), 4),
             (Fault::Unavailable("s3".into()).into(), 5),

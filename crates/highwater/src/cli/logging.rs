@@ -4,11 +4,16 @@ use tracing_subscriber::EnvFilter;
 
 use super::exit::CliError;
 
-/// Starts logging; `filter` is the value of `HIGHWATER_LOG` (`debug`, or `highwater=debug,warn`), by default `warn`.
-pub fn start(filter: Option<&str>) -> Result<(), CliError> {
+/// Starts logging, with `colour` only where a terminal shows it; `filter` is the value of `HIGHWATER_LOG` (`debug`, or `highwater=debug,warn`), by default `warn`.
+pub fn start(filter: Option<&str>, colour: bool) -> Result<(), CliError> {
     let filter = EnvFilter::try_new(filter.unwrap_or("warn"))
         .map_err(|error| CliError::Usage(format!("HIGHWATER_LOG is not a filter: {error}; try HIGHWATER_LOG=info")))?;
     // A second start in one process (a test) keeps the first log.
-    _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).try_init();
+    _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .try_init();
     Ok(())
 }

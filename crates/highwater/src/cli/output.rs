@@ -44,6 +44,11 @@ impl Output {
         }
     }
 
+    /// Whether standard error shows colours.
+    pub fn colour(&self) -> bool {
+        self.colour
+    }
+
     /// Prints a result for people, ended by a line break.
     pub fn result(&self, text: impl Display) -> Result<(), CliError> {
         self.write(text.to_string().trim_end_matches('\n').as_bytes())
@@ -168,7 +173,10 @@ mod tests {
         let report = ConfigReport::of_file("x.toml".as_ref(), "there is no such file", "write it");
         assert_eq!(output.finish(Err(report.into())), ExitCode::from(2));
         assert_eq!(output.finish(Ok(Exit::Different)), ExitCode::from(6));
-        assert_eq!(output.finish(Err(CliError::Halted("lag".into()))), ExitCode::from(3));
+        assert_eq!(
+            output.finish(Err(CliError::Fault(highwater_core::ports::Fault::Halted("lag".into())))),
+            ExitCode::from(3)
+        );
         assert_eq!(results.text(), "two\nlines\n{\"a\":1}\n");
         assert_eq!(notes.text(), "by the way\nx.toml: there is no such file; fix: write it\nerror: lag\n");
     }

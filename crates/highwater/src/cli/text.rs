@@ -14,15 +14,30 @@ use crate::report::{AsOfReport, BatchReport, DocumentReport, SearchReport, Statu
 /// How many ids, rows or files a list names before it counts the rest.
 const NAMED: usize = 5;
 
-/// One line a batch for `run` and `once`, and a line for each thing that is wrong.
+/// One line a batch for `once`, and a line for each thing that is wrong.
 pub fn batch(report: &BatchReport) -> String {
+    let mut text = batch_line(report);
+    for alarm in &report.alarms {
+        _ = writeln!(text, "  {}", self::alarm(alarm));
+    }
+    text
+}
+
+/// The same for `run`, which tells alarms by themselves.
+pub fn batch_line(report: &BatchReport) -> String {
     let clock = report.clock.strftime("%H:%M:%SZ");
     let watermark = report.watermark.map_or("-".into(), |at| near(at, report.clock));
     let mut line = format!("#{}  {clock}  W {watermark}", report.seq);
     if report.mode == Mode::None && report.files_read + report.files_dropped == 0 {
         line += "  no change";
     } else {
-        _ = write!(line, "  {}  {} up  {} del", files(report), count(report.upserts), count(report.deletes));
+        _ = write!(
+            line,
+            "  {}  {} up  {} del",
+            files(report.files_read, report.files_dropped),
+            count(report.upserts),
+            count(report.deletes)
+        );
     }
     _ = write!(line, "  {} docs", count(report.documents));
     if let Some(freshness) = report.freshness_ms {
@@ -36,7 +51,10 @@ pub fn batch(report: &BatchReport) -> String {
     if report.duplicate_ids > 0 {
         _ = writeln!(line, "  {} lost to another row with the same id", several(report.duplicate_ids, "row"));
     }
-    troubles(&mut line, &report.quarantined, &report.holes, &report.alarms);
+    if report.add_only {
+        line.push_str("  nothing was deleted: rows of files that the last batch read are not at hand\n");
+    }
+    troubles(&mut line, &report.quarantined, &report.holes);
     line
 }
 
@@ -70,7 +88,10 @@ pub fn status(report: &StatusReport) -> String {
         _ = writeln!(text, "{:<11} {source}: {}, {newest}", "source", several(*files, "file"));
     }
     rejected(&mut text, report.rejected.len() as u64, &report.rejected);
-    troubles(&mut text, &report.quarantined, &report.holes, &report.alarms);
+    troubles(&mut text, &report.quarantined, &report.holes);
+    for alarm in &report.alarms {
+        _ = writeln!(text, "  {}", self::alarm(alarm));
+    }
     text
 }
 
@@ -89,9 +110,8 @@ pub fn log(records: &[Record]) -> String {
                     Mode::None => "none",
                 };
                 let mut what = format!(
-                    "{mode}: +{}, −{}; {} up, {} del, {} docs",
-                    several(receipt.files_read, "file"),
-                    count(receipt.files_dropped),
+                    "{mode}: {}; {} up, {} del, {} docs",
+                    files(receipt.files_read, receipt.files_dropped),
                     count(receipt.upserts),
                     count(receipt.deletes),
                     count(receipt.documents)
@@ -135,13 +155,16 @@ pub fn verify(report: &VerifyReport) -> String {
     let mut text = match report.equal {
         Some(true) => format!("equal: the index holds exactly the {documents} documents that the SQL yields\n"),
         Some(false) => format!("different: the SQL yields {documents} documents, and the index is not these\n"),
-        None => "cannot be told: file versions that the last batch pinned are gone from the store\n".to_owned(),
+        None => {
+            "cannot be told: files that the last batch read are gone, or the index is not at the log's last batch\n"
+                .to_owned()
+        }
     };
     for (what, ids) in [
         ("missing in the index", &report.missing),
         ("not yielded by the SQL", &report.extra),
         ("different", &report.different),
-        ("gone", &report.gone),
+        ("see", &report.gone),
     ] {
         if !ids.is_empty() {
             let more = ids.len().saturating_sub(NAMED);
@@ -171,7 +194,7 @@ fn rejected(text: &mut String, total: u64, rows: &[RejectedRow]) {
     }
 }
 
-fn troubles(text: &mut String, quarantined: &[Quarantined], holes: &[Hole], alarms: &[Alarm]) {
+fn troubles(text: &mut String, quarantined: &[Quarantined], holes: &[Hole]) {
     for file in quarantined {
         _ = writeln!(text, "  quarantined {}: {}: {}", file.source, file.version.path, file.reason);
     }
@@ -182,16 +205,29 @@ fn troubles(text: &mut String, quarantined: &[Quarantined], holes: &[Hole], alar
         };
         _ = writeln!(text, "  hole {}: {} to {}, {cause}", hole.source, instant(hole.from), instant(hole.to));
     }
-    for alarm in alarms {
-        let source = alarm.source.as_ref().map_or(String::new(), |source| format!(" {source}"));
-        _ = writeln!(text, "  ALARM {}{source}: {} (since {})", alarm.kind, alarm.detail, instant(alarm.since));
+}
+
+/// One alarm that stands.
+pub fn alarm(alarm: &Alarm) -> String {
+    format!("ALARM {}: {} (since {})", named(alarm), alarm.detail, instant(alarm.since))
+}
+
+/// The same one, once its cause is gone.
+pub fn alarm_over(alarm: &Alarm) -> String {
+    format!("over: {} (since {})", named(alarm), instant(alarm.since))
+}
+
+fn named(alarm: &Alarm) -> String {
+    match &alarm.source {
+        Some(source) => format!("{} {source}", alarm.kind),
+        None => alarm.kind.clone(),
     }
 }
 
-fn files(report: &BatchReport) -> String {
-    match report.files_dropped {
-        0 => format!("+{}", several(report.files_read, "file")),
-        dropped => format!("+{} −{}", count(report.files_read), several(dropped, "file")),
+fn files(read: u64, dropped: u64) -> String {
+    match dropped {
+        0 => format!("+{}", several(read, "file")),
+        dropped => format!("+{} −{}", count(read), several(dropped, "file")),
     }
 }
 
@@ -207,8 +243,9 @@ fn near(at: Timestamp, clock: Timestamp) -> String {
 }
 
 /// Seconds with the digits that matter; minutes and hours past two minutes.
-fn seconds(s: f64) -> String {
+pub fn seconds(s: f64) -> String {
     match s {
+        0.0 => "0 s".to_owned(),
         s if s < 1.0 => format!("{s:.2} s"),
         s if s < 120.0 => format!("{s:.1} s"),
         s if s < 7200.0 => format!("{:.0} min", s / 60.0),
@@ -222,7 +259,7 @@ fn several(n: u64, thing: &str) -> String {
 }
 
 /// A number with thousands apart.
-fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

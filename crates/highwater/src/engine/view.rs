@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use highwater_core::driver::TickReport;
-use highwater_core::log::{Body, PipelineState, Record};
+use highwater_core::log::{BatchRecord, Body, PipelineState, Record};
 use highwater_core::ports::Fault;
-use highwater_core::receipt::{Alarm, Receipt, RejectedRow, Requests};
+use highwater_core::receipt::{Alarm, Receipt, Requests};
 use highwater_core::{Sequence, Timestamp};
 
 use super::pipeline::Pipeline;
@@ -24,57 +24,84 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// What the running loop last knew.
 #[derive(Debug, Default)]
 pub struct LiveState {
-    inner: RwLock<Option<Known>>,
+    inner: RwLock<Live>,
 }
 
+#[derive(Debug, Default)]
+struct Live {
+    /// `None` before the first session.
+    known: Option<Arc<Known>>,
+    last_tick: Option<Timestamp>,
+    /// The last time that the loop moved, whether or not it got anywhere.
+    last_sign: Option<Timestamp>,
+    /// Why the last tick failed, if it did.
+    fault: Option<String>,
+}
+
+/// What readers are answered from; shared with them, so that no request copies it.
 #[derive(Clone, Debug, Default)]
 struct Known {
     state: PipelineState,
-    recent: VecDeque<Record>,
+    recent: VecDeque<Arc<Record>>,
     alarms: Vec<Alarm>,
-    last_tick: Option<Timestamp>,
-    /// Why the last tick failed, if it did.
-    fault: Option<String>,
+}
+
+impl Known {
+    fn of_log(state: PipelineState, recent: Vec<Record>) -> Self {
+        let recent: VecDeque<_> = recent.into_iter().map(Arc::new).collect();
+        let alarms = last_batch(&recent).map(|batch| batch.alarms.clone()).unwrap_or_default();
+        Self { state, recent, alarms }
+    }
 }
 
 impl LiveState {
     /// Takes in one tick of the loop.
     pub fn ticked(&self, tick: &TickReport, now: Timestamp) {
-        let Ok(mut inner) = self.inner.write() else { return };
-        let known = inner.get_or_insert_default();
-        known.fault = None;
+        let Ok(mut live) = self.inner.write() else { return };
+        live.fault = None;
+        live.last_tick = Some(now);
+        live.last_sign = Some(now);
+        let known = Arc::make_mut(live.known.get_or_insert_default());
         known.alarms.clone_from(&tick.alarms);
-        known.last_tick = Some(now);
         if let Some(record) = &tick.record {
             known.state.apply(record);
-            known.recent.push_back(record.clone());
+            known.recent.push_back(Arc::new(record.clone()));
             if known.recent.len() > REMEMBERED {
                 known.recent.pop_front();
             }
         }
     }
 
-    /// A tick failed and is tried again.
-    pub fn failed(&self, fault: &Fault) {
-        if let Ok(mut inner) = self.inner.write() {
-            inner.get_or_insert_default().fault = Some(fault.to_string());
+    /// A tick failed and is tried again: the loop moves, and is not ready.
+    pub fn failed(&self, fault: &Fault, now: Timestamp) {
+        let Ok(mut live) = self.inner.write() else { return };
+        live.fault = Some(fault.to_string());
+        live.last_sign = Some(now);
+    }
+
+    /// A batch in hand got on.
+    pub fn moved(&self, now: Timestamp) {
+        if let Ok(mut live) = self.inner.write() {
+            live.last_sign = Some(now);
         }
     }
 
-    /// Begins from what the log says.
+    /// Begins from what the log says. Alarms stand on until a tick tells of them.
     pub fn begin(&self, state: PipelineState, recent: Vec<Record>) {
-        let Ok(mut inner) = self.inner.write() else { return };
-        let alarms = last_alarms(&recent);
-        *inner = Some(Known { state, recent: recent.into(), alarms, ..Known::default() });
+        let Ok(mut live) = self.inner.write() else { return };
+        let mut known = Known::of_log(state, recent);
+        if let Some(before) = &live.known {
+            known.alarms.clone_from(&before.alarms);
+        }
+        live.known = Some(Arc::new(known));
     }
 }
 
-fn last_alarms(recent: &[Record]) -> Vec<Alarm> {
-    let batch = recent.iter().rev().find_map(|record| match &record.body {
-        Body::Batch(batch) => Some(batch.alarms.clone()),
+fn last_batch(recent: &VecDeque<Arc<Record>>) -> Option<&BatchRecord> {
+    recent.iter().rev().find_map(|record| match &record.body {
+        Body::Batch(batch) => Some(&**batch),
         _ => None,
-    });
-    batch.unwrap_or_default()
+    })
 }
 
 /// One pipeline's readers' side.
@@ -90,16 +117,19 @@ impl View {
         Self { pipeline, live, searcher: RwLock::new(None) }
     }
 
-    async fn known(&self) -> Result<Known, Fault> {
+    fn expected_every(&self) -> Duration {
+        self.pipeline.config().pipeline.poll * 10 + PATIENCE
+    }
+
+    async fn known(&self) -> Result<Arc<Known>, Fault> {
         if let Some(live) = &self.live
             && let Ok(inner) = live.inner.read()
-            && let Some(known) = inner.clone()
+            && let Some(known) = &inner.known
         {
-            return Ok(known);
+            return Ok(known.clone());
         }
         let loaded = self.pipeline.load().await?;
-        let alarms = last_alarms(&loaded.recent);
-        Ok(Known { state: loaded.state, recent: loaded.recent.into(), alarms, ..Known::default() })
+        Ok(Arc::new(Known::of_log(loaded.state, loaded.recent)))
     }
 }
 
@@ -113,10 +143,12 @@ impl PipelineView for View {
         let known = self.known().await?;
         let now = self.pipeline.clock.now();
         let frontier = self.pipeline.frontier(now)?;
-        let mut state = known.state;
-        state.sources.retain(|name, _| self.pipeline.config().sources.contains_key(name));
+        let state = &known.state;
+        let configured = &self.pipeline.config().sources;
+        // The log keeps a source that was taken out of the configuration until the next batch.
+        let sources = || state.sources.iter().filter(|(name, _)| configured.contains_key(*name));
         let newest: BTreeMap<_, _> =
-            state.sources.iter().filter_map(|(name, source)| Some((name.clone(), source.newest_end?))).collect();
+            sources().filter_map(|(name, source)| Some((name.clone(), source.newest_end?))).collect();
         let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
         Ok(StatusReport {
             pipeline: self.name().to_owned(),
@@ -125,22 +157,22 @@ impl PipelineView for View {
             frontier,
             processing_lag_s: state.watermark.map(|watermark| seconds(watermark, frontier)),
             data_age_s: newest.values().min().map(|end| seconds(*end, now)),
-            files: state.sources.iter().map(|(name, source)| (name.clone(), source.live.len() as u64)).collect(),
+            files: sources().map(|(name, source)| (name.clone(), source.live.len() as u64)).collect(),
             newest,
             documents: state.documents,
             generation: "g1".into(),
             freshness_s: freshness_s(&known.recent),
             holes: state.holes.clone(),
-            quarantined: state.sources.values().flat_map(|source| source.quarantined.values().cloned()).collect(),
+            quarantined: sources().flat_map(|(_, source)| source.quarantined.values().cloned()).collect(),
             alarms: known.alarms.clone(),
-            rejected: last_rejected(&known.recent),
+            rejected: last_batch(&known.recent).map(|batch| batch.receipt.rejected.clone()).unwrap_or_default(),
             writer: writer(&known.recent),
         })
     }
 
     async fn batches(&self, limit: usize) -> Result<Vec<BatchReport>, Fault> {
         let known = self.known().await?;
-        Ok(known.recent.iter().rev().filter_map(record_report).take(limit).collect())
+        Ok(known.recent.iter().rev().filter_map(|record| record_report(record)).take(limit).collect())
     }
 
     async fn searcher(&self) -> Result<Arc<dyn Searcher>, SearchError> {
@@ -157,25 +189,29 @@ impl PipelineView for View {
     }
 
     fn progress(&self) -> Progress {
-        let last_tick = self.live.as_ref().and_then(|live| live.inner.read().ok()?.as_ref()?.last_tick);
-        let expected_every = self.pipeline.config().pipeline.poll * 10 + PATIENCE;
-        Progress { last_tick, expected_every, loop_runs_here: self.live.is_some() }
+        let last_tick = self.live.as_ref().and_then(|live| live.inner.read().ok()?.last_sign);
+        Progress { last_tick, expected_every: self.expected_every(), loop_runs_here: self.live.is_some() }
     }
 
-    /// Without an objective of its own a pipeline is fresh while its loop ticks and a batch was committed.
+    /// Without an objective of its own a pipeline is fresh while its loop ticks, a batch was committed, and all of its
+    /// sources can be listed: the watermark waits where one cannot.
     fn ready(&self) -> Result<(), String> {
         let Some(live) = &self.live else { return Ok(()) };
-        let inner = live.inner.read().map_err(|_| "the loop's state is lost".to_owned())?;
-        let known = inner.as_ref().ok_or("the loop has not begun")?;
-        let last = known.last_tick.ok_or("no tick was completed yet")?;
+        let live = live.inner.read().map_err(|_| "the loop's state is lost".to_owned())?;
+        if let Some(fault) = &live.fault {
+            return Err(fault.clone());
+        }
+        let known = live.known.as_ref().ok_or("the loop has not begun")?;
+        let last = live.last_tick.ok_or("no tick was completed yet")?;
         if known.state.stamp.is_none() {
             return Err("no batch was committed yet".into());
         }
-        if let Some(fault) = &known.fault {
-            return Err(fault.clone());
+        if let Some(alarm) = known.alarms.iter().find(|alarm| alarm.kind == "listing_failed") {
+            let source = alarm.source.as_ref().map_or(String::new(), |source| format!("source {source}: "));
+            return Err(format!("{source}{}", alarm.detail));
         }
         let silent = self.pipeline.clock.now().duration_since(last);
-        if silent.unsigned_abs() > self.progress().expected_every {
+        if silent.unsigned_abs() > self.expected_every() {
             return Err(format!("the last tick was completed at {last}"));
         }
         Ok(())
@@ -267,7 +303,7 @@ pub fn percentiles(mut values: Vec<u64>) -> Option<Percentiles<u64>> {
     Some(Percentiles { p50: rank(50), p99: rank(99) })
 }
 
-fn freshness_s(recent: &VecDeque<Record>) -> Option<Percentiles<f64>> {
+fn freshness_s(recent: &VecDeque<Arc<Record>>) -> Option<Percentiles<f64>> {
     let mut all = Vec::new();
     for record in recent {
         if let Body::Batch(batch) = &record.body {
@@ -278,17 +314,12 @@ fn freshness_s(recent: &VecDeque<Record>) -> Option<Percentiles<f64>> {
     Some(Percentiles { p50: ms.p50 as f64 / 1000.0, p99: ms.p99 as f64 / 1000.0 })
 }
 
-fn last_rejected(recent: &VecDeque<Record>) -> Vec<RejectedRow> {
-    let batch = recent.iter().rev().find_map(|record| match &record.body {
-        Body::Batch(batch) => Some(batch.receipt.rejected.clone()),
-        _ => None,
-    });
-    batch.unwrap_or_default()
-}
-
-fn writer(recent: &VecDeque<Record>) -> Option<WriterReport> {
+fn writer(recent: &VecDeque<Arc<Record>>) -> Option<WriterReport> {
     recent.iter().rev().find_map(|record| match &record.body {
         Body::Claim { holder, .. } => Some(WriterReport { holder: holder.clone(), since: record.clock }),
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,11 @@ use crate::transform::{Document, DocumentHash};
 /// The longest id that any sink takes, in bytes.
 pub const MAX_ID_BYTES: usize = 32_766;
 
+/// The longest query that is parsed, in bytes.
+pub const MAX_QUERY_BYTES: usize = 4_096;
+/// The most `(`, and the most `NOT`, in a query.
+pub const MAX_QUERY_NESTING: usize = 64;
+
 /// Why an index could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum IndexError {

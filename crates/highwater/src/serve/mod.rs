@@ -29,19 +29,13 @@ pub use health::{HealthReport, PipelineHealth};
 pub use listen::{Bound, ServeError, listen};
 pub use metrics::Metrics;
 
-use crate::index::{SearchError, Searcher};
+use crate::index::{MAX_QUERY_BYTES, MAX_QUERY_NESTING, SearchError, Searcher};
 use crate::report::{BatchReport, StatusReport};
 
 /// The most hits, or batches, in one answer.
 pub const MAX_LIMIT: usize = 1_000;
 /// The furthest that a search pages; past it `highwater dump` is the way.
 pub const MAX_OFFSET: usize = 10_000;
-/// The longest query, bytes.
-pub const MAX_QUERY_BYTES: usize = 4_096;
-/// The most `(` in a query: parsers of query languages recurse into groups, and a stack that overflows takes the whole
-/// process down.
-pub const MAX_QUERY_GROUPS: usize = 64;
-
 /// One pipeline, as readers see it. Calls may come at any time and together; none changes anything.
 #[async_trait]
 pub trait PipelineView: Send + Sync {

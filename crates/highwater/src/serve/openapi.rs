@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::api::{DEFAULT_BATCHES, DEFAULT_HITS};
 use super::{
-    BatchesReport, ErrorReport, HealthReport, MAX_LIMIT, MAX_OFFSET, MAX_QUERY_BYTES, MAX_QUERY_GROUPS, PipelinesReport,
+    BatchesReport, ErrorReport, HealthReport, MAX_LIMIT, MAX_OFFSET, MAX_QUERY_BYTES, MAX_QUERY_NESTING,
+    PipelinesReport,
 };
 use crate::report::{DocumentReport, SearchReport, StatusReport};
 
@@ -44,7 +45,7 @@ fn paths(schemas: &mut SchemaGenerator) -> Value {
         "name": "q", "in": "query",
         "description": format!(
             "In the index's own query language; empty or `*`: all. At most {MAX_QUERY_BYTES} bytes and \
-             {MAX_QUERY_GROUPS} `(`."
+             {MAX_QUERY_NESTING} `(` or `NOT`."
         ),
         "schema": { "type": "string", "maxLength": MAX_QUERY_BYTES },
     });

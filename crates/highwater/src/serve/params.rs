@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::answer::Refusal;
-use super::{MAX_LIMIT, MAX_OFFSET, MAX_QUERY_BYTES, MAX_QUERY_GROUPS};
+use super::{MAX_LIMIT, MAX_OFFSET, MAX_QUERY_BYTES};
 
 /// A request's parameters, by name.
 pub(super) struct Params<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
@@ -38,10 +38,6 @@ impl<'a> Params<'a> {
                 "q is {} bytes long; at most {MAX_QUERY_BYTES} are taken",
                 query.len()
             )));
-        }
-        let groups = query.matches('(').count();
-        if groups > MAX_QUERY_GROUPS {
-            return Err(Refusal::bad_parameter(format!("q has {groups} \"(\"; at most {MAX_QUERY_GROUPS} are taken")));
         }
         Ok(query)
     }

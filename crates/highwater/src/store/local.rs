@@ -7,13 +7,15 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec;
 
+use highwater_core::file::is_hidden;
 use highwater_core::ports::{Clock, Fault};
 use highwater_core::{FileVersion, SeenFile, Timestamp};
 
 use super::http::Counters;
 use super::identity::{Decision, Identity, Marks, Stat, digest};
-use super::{Content, FetchError, MEMORY_BYTES, Skipped, StoreError, is_hidden, no_spool};
+use super::{Content, FetchError, MEMORY_BYTES, Skipped, StoreError, no_spool};
 use crate::task;
 
 /// How often a file that changes while it is hashed is hashed again before the reader is left to find out.
@@ -106,14 +108,14 @@ impl Local {
     fn list(&self, prefix: &str) -> Result<Vec<SeenFile>, Fault> {
         self.counters.list();
         self.skipped.clear(prefix);
-        let mut walk = Walk { folder: self, chain: Vec::new(), found: Vec::new() };
+        let mut found = Vec::new();
         if !is_hidden(prefix)
             && let Some((path, chain)) = self.descend(prefix)?
         {
-            walk.chain = chain;
-            walk.folder(&path, prefix)?;
+            let mut walk = Walk { folder: self, chain, open: Vec::new(), found };
+            walk.folder(path, prefix.to_owned())?;
+            found = walk.found;
         }
-        let found = walk.found;
         let paths: BTreeSet<&str> = found.iter().map(|file| &*file.version.path).collect();
         self.marks().keep(prefix, &|path| paths.contains(path));
         Ok(found)
@@ -260,32 +262,64 @@ fn id(meta: &Metadata) -> Id {
     (meta.dev(), meta.ino())
 }
 
-/// One walk: `chain` holds the folders from the root to the one being read, so that a link back to any is seen.
+/// One walk. Folders that wait to be read to their end stand in `open`, not on the thread's stack: a lake may be any
+/// number of folders deep.
 struct Walk<'a> {
     folder: &'a Local,
+    /// The folders from the root to the one being read, so that a link back to any is seen.
     chain: Vec<Id>,
+    open: Vec<Open>,
     found: Vec<SeenFile>,
 }
 
+/// A folder that is being read.
+struct Open {
+    path: PathBuf,
+    prefix: String,
+    left: vec::IntoIter<OsString>,
+}
+
 impl Walk<'_> {
-    fn folder(&mut self, path: &Path, prefix: &str) -> Result<(), Fault> {
-        for name in names_in(path)? {
-            let Some(text) = self.folder.readable(prefix, &name) else { continue };
+    /// Everything below a folder, which is the last of the chain.
+    fn folder(&mut self, path: PathBuf, prefix: String) -> Result<(), Fault> {
+        self.enter(path, prefix)?;
+        while let Some(open) = self.open.last_mut() {
+            let Some(name) = open.left.next() else {
+                self.open.pop();
+                self.chain.pop();
+                continue;
+            };
+            let Some(text) = self.folder.readable(&open.prefix, &name) else { continue };
             if is_hidden(text) {
                 continue;
             }
-            self.entry(&path.join(text), &format!("{prefix}{text}"))?;
+            let (path, key) = (open.path.join(text), format!("{}{text}", open.prefix));
+            if let Some(id) = self.entry(&path, &key)? {
+                self.chain.push(id);
+                self.enter(path, key + "/")?;
+            }
         }
         Ok(())
     }
 
-    fn entry(&mut self, path: &Path, key: &str) -> Result<(), Fault> {
+    fn enter(&mut self, path: PathBuf, prefix: String) -> Result<(), Fault> {
+        let left = names_in(&path)?.into_iter();
+        self.open.push(Open { path, prefix, left });
+        Ok(())
+    }
+
+    /// Takes in a file, or answers which folder it is that is to be entered.
+    fn entry(&mut self, path: &Path, key: &str) -> Result<Option<Id>, Fault> {
         let skipped = &self.folder.skipped;
         // The clock comes before the look at the file, so that an age is never taken for longer than it is.
         let now = self.folder.clock.now();
         let meta = match fs::metadata(path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(cannot_read(path, &error)),
+            Err(error) if error.kind() == ErrorKind::InvalidFilename => {
+                skipped.add(key, "its path is longer than the system can open: nest fewer folders");
+                return Ok(None);
+            }
             Err(error) => {
                 match fs::symlink_metadata(path) {
                     Ok(link) if link.is_symlink() => skipped.add(key, "it is a link that leads nowhere"),
@@ -293,7 +327,7 @@ impl Walk<'_> {
                     Err(gone) if gone.kind() == ErrorKind::NotFound => {}
                     Err(error) => return Err(cannot_read(path, &error)),
                 }
-                return Ok(());
+                return Ok(None);
             }
         };
         if meta.is_file() {
@@ -303,11 +337,9 @@ impl Walk<'_> {
         } else if self.chain.contains(&id(&meta)) {
             skipped.add(key, "it is a link to a folder that it is in");
         } else {
-            self.chain.push(id(&meta));
-            self.folder(path, &format!("{key}/"))?;
-            self.chain.pop();
+            return Ok(Some(id(&meta)));
         }
-        Ok(())
+        Ok(None)
     }
 }
 

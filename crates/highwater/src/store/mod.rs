@@ -253,11 +253,6 @@ fn config_of(bucket: &str, configs: &BTreeMap<String, StoreConfig>) -> StoreConf
     configs.get(&format!("s3://{bucket}")).cloned().unwrap_or_default()
 }
 
-/// True if a component of a path below the location starts with `_` or `.`.
-fn is_hidden(path: &str) -> bool {
-    path.split('/').any(|name| name.starts_with(['_', '.']))
-}
-
 fn check_prefix(prefix: &str) {
     assert!(prefix.is_empty() || (prefix.ends_with('/') && !prefix.starts_with('/')), "bad prefix `{prefix}`");
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use highwater_core::file::is_hidden;
 use highwater_core::ports::{Clock, Fault};
 use highwater_core::{FileVersion, SeenFile, Timestamp};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
@@ -20,7 +21,7 @@ use object_store::{BackoffConfig, ClientConfigKey, GetOptions, GetRange, ObjectS
 
 use super::http::{Connector, Counters, Refusal, Slot};
 use super::page::{Object, Page};
-use super::{Content, FetchError, MEMORY_BYTES, Skipped, Spool, StoreError, is_hidden};
+use super::{Content, FetchError, MEMORY_BYTES, Skipped, Spool, StoreError};
 use crate::config::StoreConfig;
 
 /// More pages than any prefix that is listed as a whole can sensibly have (100 million keys).

@@ -72,11 +72,6 @@ impl Part {
         Self { version, partition, rows: PartRows::Memory(batches), row_count, memory_bytes, row_numbers }
     }
 
-    /// The number in the file (from 1) of the row that is `ordinal`th (from 0) in the part.
-    pub fn file_row(&self, ordinal: usize) -> u64 {
-        self.row_numbers.as_ref().map_or(ordinal as u64 + 1, |numbers| numbers.value(ordinal))
-    }
-
     /// The rows, batch by batch, of the columns at `columns` (in that order). Batches on disk are read as they are asked
     /// for, and other columns are not read at all; so this blocks.
     pub fn batches(

@@ -78,7 +78,6 @@ fn a_part_alone_over_the_budget_is_given_back_from_disk() {
     let part = cache.insert(&SourceName::new("ads"), Part::new(version("a"), None, batches(0), None)).unwrap();
     assert!(matches!(part.rows, PartRows::Disk(_)));
     assert_eq!(part.row_count, 300);
-    assert_eq!(part.file_row(4), 5);
 }
 
 #[test]

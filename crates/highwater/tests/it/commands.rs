@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::lake::{ITEMS, Lake, eventually, rows, text};
+use serde_json::Value;
+
+use crate::lake::{ITEMS, Lake, Running, eventually, rows, text};
 
 const NOW: &str = "2024-05-01T10:03:00Z";
 
@@ -141,17 +143,59 @@ fn init_makes_a_pipeline_that_runs() {
     assert_eq!(run(&["init"]).status.code(), Some(2), "never overwrites");
 }
 
+/// Where a process says that it serves.
+fn address(process: &Running) -> String {
+    eventually("the address", Duration::from_secs(30), || {
+        let log = process.log();
+        let start = log.find("http://127.0.0.1:")?;
+        Some(log[start..].split_whitespace().next()?.trim_end_matches('/').to_owned())
+    })
+}
+
+/// A reader in another process sees each commit, and never an older one after a newer one.
+#[test]
+fn serve_beside_run_answers_from_newer_and_newer_commits() {
+    let lake = Lake::items();
+    let run = lake.spawn(&["run", "--json"]);
+    let serve = lake.spawn(&["serve", "--listen", "127.0.0.1:0"]);
+    let base = address(&serve);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let found = |query: &str| -> Option<Value> {
+        let url = format!("{base}/api/v1/pipelines/items/search?q={query}");
+        let answer = runtime.block_on(reqwest::get(url)).unwrap();
+        let ok = answer.status().is_success();
+        let text = runtime.block_on(answer.text()).unwrap();
+        ok.then(|| serde_json::from_str(&text).unwrap())
+    };
+    let mut last = 0;
+    for n in 1..=5_u64 {
+        let now = jiff::Timestamp::now().strftime("dt=%Y-%m-%d/hr=%H/min=%M");
+        lake.land(&format!("{now}/{n}.ndjson"), rows(&[(&n.to_string(), "kettle")]));
+        eventually("the new document", Duration::from_secs(60), || {
+            let found = found("*")?;
+            let seq = found["as_of"]["seq"].as_u64().unwrap();
+            assert!(seq >= last, "as of {seq} after {last}");
+            let grown = found["total"] == n;
+            assert!(!grown || seq > last, "batch {seq} has {n} documents, and had fewer");
+            last = seq;
+            grown.then_some(())
+        });
+    }
+    let deep = "NOT%20".repeat(600);
+    assert_eq!(found(&deep), None, "refused");
+    assert_eq!(found("*").unwrap()["total"], 5, "and it still answers");
+    serve.kill();
+    run.kill();
+    lake.verify_equal();
+}
+
 #[test]
 fn run_serves_search_status_and_health() {
     let lake = Lake::new(&(ITEMS.to_owned() + "\n[serve]\nlisten = \"127.0.0.1:0\"\n"), "SELECT id, v FROM items");
     let now = jiff::Timestamp::now();
     lake.land(&now.strftime("dt=%Y-%m-%d/hr=%H/min=%M/a.ndjson").to_string(), rows(&[("1", "a")]));
     let run = lake.spawn(&["run"]);
-    let base = eventually("the address", Duration::from_secs(30), || {
-        let log = run.log();
-        let start = log.find("http://127.0.0.1:")?;
-        Some(log[start..].split_whitespace().next()?.trim_end_matches('/').to_owned())
-    });
+    let base = address(&run);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let get = |path: &str| {
         runtime.block_on(async {
@@ -181,4 +225,16 @@ fn demo_runs_to_its_summary() {
     for word in ["batches", "documents", "p50", "p99"] {
         assert!(text(&output).contains(word), "{word} is missing in:\n{}", text(&output));
     }
+}
+
+/// A file or a pipe is no terminal: what is written there has no escapes.
+#[test]
+fn logs_in_a_file_are_plain() {
+    let lake = Lake::items();
+    lake.land("dt=2026-05-01/hr=10/min=00/a.ndjson", rows(&[("a", "1")]));
+    let output =
+        lake.command(&["once", "--now", "2026-05-01T10:02:00Z"]).env("HIGHWATER_LOG", "debug").output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("DEBUG"), "{log}");
+    assert!(!log.contains('\u{1b}'), "{log}");
 }

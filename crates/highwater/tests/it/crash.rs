@@ -173,6 +173,36 @@ fn once_killed_at_random_and_run_again_changes_nothing() {
     lake.verify_equal();
 }
 
+/// Hits the writer while it puts a commit together: from the first new file in the index on, a little later each time.
+#[test]
+fn a_writer_killed_in_the_middle_of_a_commit_leaves_the_last_one() {
+    let lake = Lake::items();
+    let mut dice = Dice(11);
+    let index = lake.path("index/generations/g1/index");
+    let names = || -> Vec<std::ffi::OsString> {
+        let entries = std::fs::read_dir(&index).into_iter().flatten();
+        let mut names: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+        names.sort();
+        names
+    };
+    for round in 0..ROUNDS {
+        // The same thousands of documents, each time with other words in a half of them.
+        let content: String = (0..3_000)
+            .map(|n| rows(&[(&n.to_string(), &format!("word{}", if n % 2 == round % 2 { 0 } else { round }))]))
+            .collect();
+        lake.land("dt=2024-05-01/hr=10/min=00/a.ndjson", &content);
+        let now = format!("2024-05-01T10:{:02}:30Z", round + 1);
+        let (before, run) = (names(), lake.spawn(&["once", "--now", &now]));
+        // The file of the writer's lock, and those that its start clears away, change too: those moments are welcome.
+        eventually("a change in the index", LIMIT, || (names() != before).then_some(()));
+        std::thread::sleep(Duration::from_millis(dice.roll(250)));
+        run.kill();
+        let report: Value = lake.once(&now);
+        assert_eq!(report["documents"], 3_000, "round {round}: {report}");
+        lake.verify_equal();
+    }
+}
+
 #[test]
 fn sigterm_ends_run_cleanly_and_a_second_run_is_refused_meanwhile() {
     let lake = Lake::new(SECONDS, SQL);

@@ -114,15 +114,15 @@ fn words(ahead: &LookAhead) -> String {
     let mut text = ahead.plan.to_string();
     let _ = match mode(ahead) {
         "none" => writeln!(text, "nothing changed: no batch"),
-        _ => writeln!(text, "the batch computes all documents (this build computes in full)"),
+        _ => writeln!(text, "the batch computes all documents, and writes those that differ"),
     };
     for (name, bound) in &ahead.revisit {
         let prefixes = ahead.prefixes[name];
         let _ = writeln!(
             text,
-            "{name}: a late file anywhere in the window is seen within {:.1} s; a first tick lists {prefixes} prefixes, \
+            "{name}: a late file anywhere in the window is seen within {}; a first tick lists {prefixes} prefixes, \
              later ones two at most",
-            bound.as_secs_f64()
+            text::seconds(bound.as_secs_f64())
         );
     }
     text

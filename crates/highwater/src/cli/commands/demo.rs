@@ -199,8 +199,10 @@ fn words(summary: &Summary) -> String {
             format!("freshness, file landed to searchable: p50 {:.2} s, p99 {:.2} s", seconds(ms.p50), seconds(ms.p99))
         },
     );
+    let [batches, documents, upserts, deletes, files] =
+        [batches, documents, upserts, deletes, files_landed].map(|n| text::count(*n));
     format!(
-        "\n{batches} batches, {documents} documents ({upserts} written, {deletes} deleted), {files_landed} files landed\n{freshness}"
+        "\n{batches} batches, {documents} documents ({upserts} written, {deletes} deleted), {files} files landed\n{freshness}"
     )
 }
 

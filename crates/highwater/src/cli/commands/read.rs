@@ -69,7 +69,7 @@ pub async fn search(config: Config, args: &SearchArgs, output: &Output) -> Resul
 pub async fn get(config: Config, args: &GetArgs, output: &Output) -> Result<Exit, CliError> {
     let (document, as_of) = searcher(config).await?.get(&args.id).await?;
     let Some(document) = document else {
-        return Err(CliError::Failure(format!("no document {:?} as of batch {}", args.id, as_of.stamp.sequence)));
+        return Err(CliError::Failure(format!("no document {:?} as of batch #{}", args.id, as_of.stamp.sequence)));
     };
     let report: DocumentReport = report::document(document, as_of)?;
     if args.format.json {

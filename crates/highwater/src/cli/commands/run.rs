@@ -1,12 +1,15 @@
 //! `run` and `serve`: for as long as the process lives.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use highwater_core::SourceName;
 use highwater_core::driver::TickReport;
 use highwater_core::log::Claimed;
 use highwater_core::ports::{Clock, Fault};
+use highwater_core::receipt::Alarm;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -16,7 +19,7 @@ use crate::cli::output::Output;
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::Config;
-use crate::engine::{Access, LiveState, Pipeline, Reports, View};
+use crate::engine::{Access, LiveState, Pipeline, Progress, Reports, View};
 use crate::report::BatchReport;
 use crate::serve::{self, Bound, Metrics, ServeError};
 
@@ -30,8 +33,8 @@ pub async fn run(config: Config, format: Format, output: &Output) -> Result<Exit
         Some(listen) => Some(site.listen(listen, stop.clone(), output).await?),
         None => None,
     };
-    let mut reports = Lines { output, json: format.json, site: &site, failing: None };
-    let ended = pipeline.run(&mut reports, output.batch_progress(), asked(stop)).await;
+    let mut reports = Lines { output, json: format.json, site: &site, failing: None, standing: BTreeMap::new() };
+    let ended = pipeline.run(&mut reports, site.progress(output), asked(stop)).await;
     if ended.is_ok()
         && let Some(bound) = bound
     {
@@ -113,8 +116,44 @@ impl Site {
     /// A tick failed.
     pub fn failed(&self, fault: &Fault) {
         if let Some(live) = &self.live {
-            live.failed(fault);
+            live.failed(fault, SystemClock.now());
         }
+    }
+
+    /// The progress of a batch, which is a sign of life too: a first batch may take long.
+    pub fn progress(&self, output: &Output) -> Arc<dyn Progress> {
+        Arc::new(Moves { shown: output.batch_progress(), live: self.live.clone() })
+    }
+}
+
+/// Progress that is shown, and noted as a sign of life.
+struct Moves {
+    shown: Arc<dyn Progress>,
+    live: Option<Arc<LiveState>>,
+}
+
+impl Moves {
+    fn note(&self) {
+        if let Some(live) = &self.live {
+            live.moved(SystemClock.now());
+        }
+    }
+}
+
+impl Progress for Moves {
+    fn begin(&self, phase: &str, total: u64) {
+        self.note();
+        self.shown.begin(phase, total);
+    }
+
+    fn advance(&self, by: u64) {
+        self.note();
+        self.shown.advance(by);
+    }
+
+    fn end(&self) {
+        self.note();
+        self.shown.end();
     }
 }
 
@@ -125,6 +164,23 @@ struct Lines<'a> {
     site: &'a Site,
     /// What was last complained of: a fault that stands is told once.
     failing: Option<String>,
+    /// Alarms that stand, and were told.
+    standing: BTreeMap<(String, Option<SourceName>), Alarm>,
+}
+
+impl Lines<'_> {
+    /// Tells an alarm once when it arises, and once when it is over.
+    fn alarms(&mut self, alarms: &[Alarm]) {
+        let key = |alarm: &Alarm| (alarm.kind.clone(), alarm.source.clone());
+        let now: BTreeMap<_, _> = alarms.iter().map(|alarm| (key(alarm), alarm.clone())).collect();
+        for alarm in now.iter().filter(|(key, _)| !self.standing.contains_key(*key)).map(|(_, alarm)| alarm) {
+            self.output.note(text::alarm(alarm));
+        }
+        for alarm in self.standing.iter().filter(|(key, _)| !now.contains_key(*key)).map(|(_, alarm)| alarm) {
+            self.output.note(text::alarm_over(alarm));
+        }
+        self.standing = now;
+    }
 }
 
 impl Reports for Lines<'_> {
@@ -137,11 +193,12 @@ impl Reports for Lines<'_> {
         if self.failing.take().is_some() {
             self.output.note("back again");
         }
+        self.alarms(&report.alarms);
         if !changed {
             return;
         }
         // A reader that left does not end the pipeline: the index is what it keeps.
-        _ = if self.json { self.output.json(report) } else { self.output.result(text::batch(report)) };
+        _ = if self.json { self.output.json(report) } else { self.output.result(text::batch_line(report)) };
     }
 
     fn failed(&mut self, fault: &Fault) {
@@ -184,3 +241,6 @@ pub fn served(error: ServeError) -> CliError {
         ServeError::Stopped(_) => CliError::Failure(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,5 +134,8 @@ fn a_verification_is_a_verdict() {
 #[test]
 fn figures_are_readable() {
     assert_eq!([0, 999, 1000, 1234567].map(count), ["0", "999", "1,000", "1,234,567"]);
-    assert_eq!([0.004, 1.26, 119.0, 300.0, 7200.0].map(seconds), ["0.00 s", "1.3 s", "119.0 s", "5 min", "2.0 h"]);
+    assert_eq!(
+        [0.0, 0.004, 1.26, 119.0, 300.0, 7200.0].map(seconds),
+        ["0 s", "0.00 s", "1.3 s", "119.0 s", "5 min", "2.0 h"]
+    );
 }

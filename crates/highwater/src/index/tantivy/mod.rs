@@ -4,7 +4,9 @@
 //! payload carries the stamp. After any failure the writer is made anew, from the last commit: the library's own rollback
 //! hands out operation numbers a second time.
 
+mod bounds;
 mod convert;
+mod disk;
 mod layout;
 mod schema;
 mod search;

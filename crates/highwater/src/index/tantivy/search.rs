@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures::stream::{self, StreamExt};
 use highwater_core::ports::Fault;
 
+use super::bounds;
 use super::layout::Layout;
 use super::schema::Physical;
 use super::snapshot::{Snapshot, Snapshots, fault};
@@ -17,10 +18,7 @@ use crate::index::{AsOf, Dump, Found, Hit, SearchError, SearchQuery, Searcher, S
 use crate::task;
 
 /// Reads an embedded index. Each call sees the newest commit of the generation that the folder points at; there need not
-/// be any yet.
-///
-/// The folder must be writable, though nothing but a lock file is written: the lock keeps the writer from deleting files
-/// that are just being opened.
+/// be any yet. Nothing is written: a folder that may only be read will do.
 pub struct TantivySearcher {
     layout: Layout,
     open: Mutex<Option<(String, Arc<Snapshots>)>>,
@@ -111,10 +109,12 @@ fn find(snapshot: &Snapshot, as_of: AsOf, query: &SearchQuery) -> Result<Found, 
 
 fn parse(snapshot: &Snapshot, text: &str) -> Result<Box<dyn Query>, SearchError> {
     let physical = &snapshot.physical;
+    bounds::check_text(text).map_err(SearchError::Query)?;
     let tree = match query_grammar::parse_query(text) {
         Ok(tree) => tree,
         Err(_) => return Err(SearchError::Query(syntax(text))),
     };
+    bounds::check_patterns(&tree).map_err(SearchError::Query)?;
     let mut parser = QueryParser::for_index(snapshot.searcher.index(), physical.defaults.clone());
     parser.set_conjunction_by_default();
     parser.allow_regexes();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::tantivy::columnar::Column;
-use ::tantivy::directory::MmapDirectory;
+use ::tantivy::directory::error::LockError;
 use ::tantivy::postings::BlockSegmentPostings;
 use ::tantivy::schema::{IndexRecordOption, Term, Value};
 use ::tantivy::termdict::TermMerger;
@@ -19,6 +19,7 @@ use highwater_core::ports::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::convert::join;
+use super::disk::Disk;
 use super::schema::{HASH_HIGH, HASH_LOW, Physical, SEQUENCE};
 use crate::index::{AsOf, Pair, StoredDocument};
 use crate::task;
@@ -71,7 +72,7 @@ impl Snapshots {
 
     /// Opens an index for reading alone.
     pub(super) fn open(folder: &Path, physical: Physical) -> Result<Self, TantivyError> {
-        let index = Index::open(MmapDirectory::open(folder)?)?;
+        let index = Index::open(Disk::reading(folder)?)?;
         Physical::register(&index);
         Self::new(index, Arc::new(physical))
     }
@@ -346,6 +347,9 @@ pub(super) fn fault(error: TantivyError) -> Fault {
         | TantivyError::IoError(_)
         | TantivyError::ErrorInThread(_)
         | TantivyError::SystemError(_) => Fault::Unavailable(message),
+        TantivyError::LockFailure(LockError::IoError(error), _) => {
+            Fault::Unavailable(format!("index: a lock cannot be taken: {error}"))
+        }
         TantivyError::LockFailure(..) => Fault::Fenced(message),
         _ => Fault::Internal(message),
     }

@@ -228,6 +228,64 @@ async fn a_failed_stage_must_be_abandoned() {
     assert_eq!(sink.count().unwrap(), 1);
 }
 
+/// A disk that was full for a while: nothing is lost, and nothing needs a restart.
+#[tokio::test]
+async fn a_full_disk_is_out_of_reach_until_there_is_room() {
+    let folder = Folder::new();
+    let mut sink = folder.open(&contract::shape()).unwrap();
+    let batch = |n: i64| (0..40).map(|k| Change::Upsert(contract::document(&format!("{k}"), n))).collect::<Vec<_>>();
+    sink.stage(Sequence(1), batch(1)).await.unwrap();
+    sink.commit(&as_of(1)).await.unwrap();
+    let trouble = lock(&sink.writer).trouble.clone();
+    sink.stage(Sequence(2), batch(2)).await.unwrap();
+    trouble.fill(true);
+    let fault = sink.commit(&as_of(2)).await.unwrap_err();
+    assert!(matches!(fault, Fault::Unavailable(_)), "{fault:?}");
+    assert!(fault.to_string().contains("the index cannot be written"), "{fault}");
+    match sink.abandon().await {
+        Ok(()) | Err(Fault::Unavailable(_)) => {}
+        Err(other) => panic!("{other:?}"),
+    }
+    assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(1)), 40));
+    trouble.fill(false);
+    sink.abandon().await.unwrap();
+    sink.stage(Sequence(3), batch(3)[..2].to_vec()).await.unwrap();
+    sink.commit(&as_of(3)).await.unwrap();
+    assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(3)), 40));
+}
+
+#[test]
+fn a_lock_that_fails_is_no_other_writer() {
+    use ::tantivy::TantivyError;
+    use ::tantivy::directory::error::LockError;
+    let failed = LockError::wrap_io_error(std::io::ErrorKind::ReadOnlyFilesystem.into());
+    let fault = snapshot::fault(TantivyError::LockFailure(failed, None));
+    assert!(matches!(fault, Fault::Unavailable(_)), "{fault:?}");
+    let fault = snapshot::fault(TantivyError::LockFailure(LockError::LockBusy, None));
+    assert!(matches!(fault, Fault::Fenced(_)), "{fault:?}");
+}
+
+#[tokio::test]
+async fn readers_write_nothing_and_hold_deletions_back() {
+    use ::tantivy::directory::{Directory, META_LOCK};
+    let folder = Folder::new();
+    let (sink, _) = filled(&folder).await;
+    drop(sink);
+    let index = folder.path().join("generations/g1/index");
+    let path = index.join(&META_LOCK.filepath);
+    std::fs::remove_file(&path).unwrap();
+    let searcher = TantivySearcher::open(&folder.path());
+    assert_eq!(ids(&searcher, "red").await.unwrap(), ["ad-1", "ad-2"]);
+    assert!(!path.exists(), "a reader made a file");
+
+    let writer = std::fs::File::create(&path).unwrap();
+    let (first, second) = (disk::Disk::reading(&index).unwrap(), disk::Disk::reading(&index).unwrap());
+    let locks = (first.acquire_lock(&META_LOCK).unwrap(), second.acquire_lock(&META_LOCK).unwrap());
+    assert!(matches!(writer.try_lock(), Err(std::fs::TryLockError::WouldBlock)));
+    drop(locks);
+    writer.try_lock().unwrap();
+}
+
 /// Many small commits are merged, and the deleted documents go with them.
 #[tokio::test]
 async fn small_commits_are_merged_and_deletions_purged() {
@@ -399,6 +457,7 @@ async fn mistakes_in_queries_are_told() {
         "colour:*",
         "ctr:a",
         "title:*",
+        "title:/.{0,1000}.{0,1000}x/",
     ] {
         match ids(&searcher, query).await {
             Err(SearchError::Query(message)) => told.push(format!("{query}\n    {message}")),
@@ -406,6 +465,23 @@ async fn mistakes_in_queries_are_told() {
         }
     }
     insta::assert_snapshot!(told.join("\n"));
+}
+
+/// Any of these would overflow the parser's stack, and with it end the process.
+#[tokio::test]
+async fn deep_queries_are_refused() {
+    let folder = Folder::new();
+    let (_sink, searcher) = filled(&folder).await;
+    for query in
+        ["NOT ".repeat(1_000) + "a", "(".repeat(500) + "a" + &")".repeat(500), "NOT(".repeat(800), "a".repeat(4_097)]
+    {
+        let told = ids(&searcher, &query).await;
+        assert!(matches!(&told, Err(SearchError::Query(message)) if message.contains("at most")), "{told:?}");
+    }
+    let most = "(".repeat(64) + "red" + &")".repeat(64);
+    assert_eq!(ids(&searcher, &most).await.unwrap(), ["ad-1", "ad-2"]);
+    let most = "NOT ".repeat(64) + "(".repeat(64).as_str() + "red" + &")".repeat(64);
+    ids(&searcher, &most).await.unwrap();
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 
-use ::tantivy::directory::MmapDirectory;
+use ::tantivy::directory::error::LockError;
 use ::tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use ::tantivy::schema::Term;
 use ::tantivy::{Index, IndexSettings, IndexWriter, TantivyError};
@@ -15,6 +15,7 @@ use highwater_core::ports::Fault;
 
 use super::TantivyOptions;
 use super::convert;
+use super::disk::{Disk, Trouble};
 use super::layout::{self, FIRST_GENERATION, Layout};
 use super::schema::Physical;
 use super::snapshot::{Payload, Snapshots, fault};
@@ -33,9 +34,10 @@ pub(super) fn open(path: &Path, shape: &Shape, options: TantivyOptions) -> Resul
     let physical = Arc::new(Physical::of(shape)?);
     let layout = Layout::new(path);
     let held = layout.lock()?;
+    let trouble = Trouble::default();
     let index = match layout.current()? {
-        Some(name) => open_generation(&layout, &name, path, shape)?,
-        None => create_first(&layout, shape, &physical)?,
+        Some(name) => open_generation(&layout, &name, path, shape, &trouble)?,
+        None => create_first(&layout, shape, &physical, &trouble)?,
     };
     if index.schema() != physical.schema {
         return Err(IndexError::Damaged(format!(
@@ -45,11 +47,17 @@ pub(super) fn open(path: &Path, shape: &Shape, options: TantivyOptions) -> Resul
     }
     Physical::register(&index);
     let snapshots = Snapshots::new(index.clone(), Arc::clone(&physical)).map_err(broken)?;
-    let writer = Writer::new(index, physical, options, held)?;
+    let writer = Writer::new(index, physical, options, held, trouble)?;
     Ok((writer, snapshots))
 }
 
-fn open_generation(layout: &Layout, name: &str, path: &Path, shape: &Shape) -> Result<Index, IndexError> {
+fn open_generation(
+    layout: &Layout,
+    name: &str,
+    path: &Path,
+    shape: &Shape,
+    trouble: &Trouble,
+) -> Result<Index, IndexError> {
     let stored = layout.shape(name)?;
     if let Some(difference) = layout::difference(&stored, shape) {
         return Err(IndexError::ShapeChanged(format!(
@@ -57,34 +65,45 @@ fn open_generation(layout: &Layout, name: &str, path: &Path, shape: &Shape) -> R
             path.display()
         )));
     }
-    open_index(&layout.index(name))
+    open_index(&layout.index(name), trouble)
 }
 
-fn create_first(layout: &Layout, shape: &Shape, physical: &Physical) -> Result<Index, IndexError> {
+fn create_first(layout: &Layout, shape: &Shape, physical: &Physical, trouble: &Trouble) -> Result<Index, IndexError> {
     let name = FIRST_GENERATION;
     let folder = layout.index(name);
     // A leftover that was never pointed at is the trace of a creation that died, unless someone lost the pointer.
-    if folder.join("meta.json").exists() && open_index(&folder)?.load_metas().map_err(broken)?.payload.is_some() {
+    if folder.join("meta.json").exists()
+        && open_index(&folder, trouble)?.load_metas().map_err(broken)?.payload.is_some()
+    {
         return Err(IndexError::Damaged(format!(
             "{} holds an index and no file `current` names it: write `{name}` into that file, or move the folder away",
             layout.generation(name).display()
         )));
     }
     layout.create(name, shape)?;
-    let directory = MmapDirectory::open(&folder).map_err(|error| broken(error.into()))?;
-    let index = Index::create(directory, physical.schema.clone(), IndexSettings::default()).map_err(broken)?;
+    let directory = Disk::writing(&folder, trouble).map_err(|error| broken(error.into()))?;
+    let index = Index::create(directory, physical.schema.clone(), IndexSettings::default())
+        .map_err(|error| refused(trouble).unwrap_or_else(|| broken(error)))?;
     layout.set_current(name)?;
     Ok(index)
 }
 
-fn open_index(folder: &Path) -> Result<Index, IndexError> {
-    let directory = MmapDirectory::open(folder).map_err(|error| broken(error.into()))?;
+fn open_index(folder: &Path, trouble: &Trouble) -> Result<Index, IndexError> {
+    let directory = Disk::writing(folder, trouble).map_err(|error| broken(error.into()))?;
     Index::open(directory).map_err(broken)
+}
+
+/// What the disk refused tells more than what the library made of it.
+fn refused(trouble: &Trouble) -> Option<IndexError> {
+    trouble.take().map(|why| IndexError::Unavailable(format!("the index cannot be written: {why}")))
 }
 
 fn broken(error: TantivyError) -> IndexError {
     let message = format!("index: {error}");
     match error {
+        TantivyError::LockFailure(LockError::IoError(error), _) => {
+            IndexError::Unavailable(format!("index: a lock cannot be taken: {error}"))
+        }
         TantivyError::LockFailure(..) => IndexError::Held(message),
         TantivyError::IoError(_)
         | TantivyError::OpenDirectoryError(_)
@@ -114,12 +133,19 @@ pub(super) struct Writer {
     loading: Option<HashSet<u64>>,
     hasher: RandomState,
     unsearchable: u64,
+    pub(super) trouble: Trouble,
     _held: File,
 }
 
 impl Writer {
-    fn new(index: Index, physical: Arc<Physical>, options: TantivyOptions, held: File) -> Result<Self, IndexError> {
-        let inner = open_writer(&index, options).map_err(broken)?;
+    fn new(
+        index: Index,
+        physical: Arc<Physical>,
+        options: TantivyOptions,
+        held: File,
+        trouble: Trouble,
+    ) -> Result<Self, IndexError> {
+        let inner = open_writer(&index, options).map_err(|error| refused(&trouble).unwrap_or_else(|| broken(error)))?;
         Ok(Self {
             inner: Some(inner),
             index,
@@ -129,6 +155,7 @@ impl Writer {
             loading: None,
             hasher: RandomState::new(),
             unsearchable: 0,
+            trouble,
             _held: held,
         })
     }
@@ -158,7 +185,7 @@ impl Writer {
                         unsearchable.count(&document.id, &entry.unsearchable);
                         self.delete(&document.id)?;
                         self.note_added(&document.id);
-                        self.inner()?.add_document(entry.document).map_err(fault)?;
+                        self.inner()?.add_document(entry.document).map_err(|error| failed(&self.trouble, error))?;
                     }
                 },
             }
@@ -177,6 +204,8 @@ impl Writer {
             ))),
             Staged::Lost => Err(lost()),
             Staged::Nothing => {
+                // What a merge in the background met says nothing about this batch.
+                self.trouble.take();
                 let empty =
                     self.index.load_metas().map_err(fault)?.segments.iter().all(|segment| segment.num_docs() == 0);
                 self.loading = empty.then(HashSet::new);
@@ -200,9 +229,10 @@ impl Writer {
         let payload = serde_json::to_string(&Payload { format: 1, as_of: as_of.clone() })
             .map_err(|error| Fault::Internal(format!("the stamp cannot be written: {error}")))?;
         self.staged = Staged::Lost;
-        let mut prepared = self.inner()?.prepare_commit().map_err(fault)?;
+        let trouble = self.trouble.clone();
+        let mut prepared = self.inner()?.prepare_commit().map_err(|error| failed(&trouble, error))?;
         prepared.set_payload(&payload);
-        prepared.commit().map_err(fault)?;
+        prepared.commit().map_err(|error| failed(&trouble, error))?;
         self.staged = Staged::Nothing;
         self.loading = None;
         Ok(())
@@ -215,7 +245,9 @@ impl Writer {
         self.staged = Staged::Lost;
         self.loading = None;
         self.stop();
-        self.inner = Some(open_writer(&self.index, self.options).map_err(fault)?);
+        self.trouble.take();
+        let opened = open_writer(&self.index, self.options);
+        self.inner = Some(opened.map_err(|error| failed(&self.trouble, error))?);
         self.staged = Staged::Nothing;
         Ok(())
     }
@@ -256,6 +288,10 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+fn failed(trouble: &Trouble, error: TantivyError) -> Fault {
+    refused(trouble).map_or_else(|| fault(error), Fault::from)
 }
 
 fn lost() -> Fault {

@@ -40,10 +40,7 @@ fn alarm(alarm: &Alarm, facts: &Facts) -> Markup {
                 span.quiet { " · since " (instant(alarm.since, facts.now)) " (" (ago(alarm.since, facts.now)) ")" }
             }
             p { (alarm.detail) }
-            p.todo {
-                (todo(&alarm.kind))
-                @if alarm.kind == "removals_withheld" { " " code { "highwater accept-removals" } }
-            }
+            p.todo { (todo(&alarm.kind)) }
         }
     }
 }
@@ -56,13 +53,12 @@ fn todo(kind: &str) -> &'static str {
             "The watermark waits until the store can be listed; then it goes on by itself. See whether the store is \
              reachable and the credentials hold."
         }
-        "removals_withheld" => {
-            "Many files vanished at once, so their rows stay. Bring the files back, or, if they were meant to go, run"
-        }
         "future_partition" => "See whether the writer's clock is right, and the source's time_zone.",
         "late_out_of_window" => {
             "These files landed behind the window and were not read. A longer window takes them in."
         }
+        "empty_files" => "Files of zero bytes are skipped. See whether the job that writes them ends well.",
+        "skipped_names" => "These names cannot be read as files of the source. Rename them, or move them away.",
         "misplaced_files" => "No partition holds these files. See whether the source's layout fits their paths.",
         "add_only" => "Nothing is deleted until every pinned file can be read again, or has left the window.",
         _ => "The detail names what to look at.",
@@ -104,7 +100,7 @@ fn holes(holes: &[Hole], facts: &Facts) -> Markup {
     html! {
         details open id="holes" {
             summary { (counted(holes.len() as u64, "hole", "holes")) }
-            p.todo { "Time that is not, or not wholly, in the index. All of it: " code { "highwater holes" } }
+            p.todo { "Time that is not, or not wholly, in the index." }
             div.scroll role="region" tabindex="0" aria-label="Holes" {
                 table {
                     thead { tr {

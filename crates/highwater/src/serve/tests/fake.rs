@@ -90,8 +90,8 @@ impl FakeView {
         let status = view.status.as_mut().unwrap();
         let source = SourceName::new("ads");
         status.alarms = vec![
-            alarm("removals_withheld", "12 of 60 files vanished from dt=2026-05-01/hr=11"),
-            alarm("removals_withheld", "30 of 31 files vanished from <b>dt=2026-05-01/hr=10</b>"),
+            alarm("misplaced_files", "12 files do not fit the layout: dt=2026-05-01/hr=11"),
+            alarm("misplaced_files", "30 files do not fit the layout: <b>dt=2026-05-01/hr=10</b>"),
             alarm("brand_new_kind", "something else"),
         ];
         status.quarantined = vec![Quarantined {

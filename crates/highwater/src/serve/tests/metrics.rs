@@ -101,7 +101,7 @@ async fn gauges_say_what_the_status_says() {
         ("highwater_live_files{pipeline=\"ads\",source=\"ads\"}", 61.0),
         ("highwater_quarantined_files{pipeline=\"ads\"}", 1.0),
         ("highwater_holes{pipeline=\"ads\"}", 1.0),
-        ("highwater_alarms{pipeline=\"ads\",kind=\"removals_withheld\"}", 2.0),
+        ("highwater_alarms{pipeline=\"ads\",kind=\"misplaced_files\"}", 2.0),
         ("highwater_alarms{pipeline=\"ads\",kind=\"brand_new_kind\"}", 1.0),
     ] {
         assert_eq!(samples.get(series), Some(&value), "{series} in {samples:#?}");

@@ -159,8 +159,8 @@ async fn a_root_that_is_a_file_is_a_fault() {
 fn a_folder_that_vanishes_or_is_denied_fails_the_listing() {
     let w = world();
     w.write("dt=1/a", "1");
-    let mut walk = Walk { folder: &w.folder, chain: Vec::new(), found: Vec::new() };
-    let fault = walk.folder(&w.dir.path().join("dt=2"), "dt=2/").unwrap_err();
+    let mut walk = Walk { folder: &w.folder, chain: Vec::new(), open: Vec::new(), found: Vec::new() };
+    let fault = walk.folder(w.dir.path().join("dt=2"), "dt=2/".to_owned()).unwrap_err();
     assert!(matches!(&fault, Fault::Unavailable(why) if why.contains("dt=2 vanished")), "{fault}");
     let denied = cannot_read(Path::new("/x"), &io::Error::from(ErrorKind::PermissionDenied));
     assert_eq!(denied.to_string(), "/x may not be read");
@@ -316,4 +316,35 @@ async fn large_files_are_spooled() {
     assert_eq!(bytes(content), text.as_bytes());
     fs::write(&path, text.replace('0', "x")).unwrap();
     assert!(matches!(small.fetch(&listed).await, Err(FetchError::Moved(_))));
+}
+
+/// A stack that overflows would take the process down.
+#[tokio::test]
+async fn a_lake_may_be_very_deep() {
+    let w = world();
+    // Each folder is made elsewhere and moved in, since the path as a whole is longer than the system takes.
+    let inner = w.dir.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("x"), "1").unwrap();
+    for n in 0..2_500 {
+        let outer = w.dir.path().join(format!("outer{n}"));
+        fs::create_dir(&outer).unwrap();
+        fs::rename(&inner, outer.join("d")).unwrap();
+        fs::rename(&outer, &inner).unwrap();
+    }
+    w.write("a", "1");
+    assert_eq!(w.paths("").await, ["a"]);
+    let skipped = w.skipped();
+    assert_eq!(skipped.len(), 1);
+    assert!(skipped[0].1.contains("longer than the system"), "{}", skipped[0].1);
+
+    // What the system can open is read, on the smallest stack too.
+    let readable = "d/".repeat(1_900);
+    let folder = w.dir.path().join("deep");
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir_all(folder.join(&readable[..readable.len() - 1])).unwrap();
+    fs::write(folder.join(&readable).join("x"), "1").unwrap();
+    let local = Arc::clone(&w.folder);
+    let small = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || local.list("deep/").unwrap().len());
+    assert_eq!(small.unwrap().join().unwrap(), 1);
 }
