@@ -8,9 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Map, Value};
-use tantivy::schema::{
-    Field, INDEXED, IndexRecordOption, STORED, STRING, Schema, TEXT, TextFieldIndexing, TextOptions,
-};
+use tantivy::schema::{FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TEXT, TextFieldIndexing, TextOptions};
 use tantivy::{Index, IndexWriter, TantivyDocument};
 
 #[global_allocator]
@@ -20,6 +18,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const WRITER_BYTES: usize = 512 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // As highwater does: the same memory for both.
+    _ = rustix::thread::disable_transparent_huge_pages(true);
     let mut arguments = std::env::args().skip(1);
     let (Some(documents), Some(folder)) = (arguments.next(), arguments.next()) else {
         return Err("usage: tantivy-alone DOCUMENTS FOLDER".into());
@@ -51,19 +51,20 @@ fn index(folder: &Path, documents: &[(String, Map<String, Value>)]) -> tantivy::
     let mut schema = Schema::builder();
     let source = schema.add_bytes_field("_source", STORED);
     let raw = TextFieldIndexing::default().set_tokenizer("raw").set_index_option(IndexRecordOption::Basic);
-    let id = schema.add_text_field("id", TextOptions::default().set_indexing_options(raw).set_fast(None));
+    let id = schema.add_text_field("id", TextOptions::default().set_indexing_options(raw.clone()).set_fast("raw"));
     let mut fields: Vec<(&str, Field, bool)> = Vec::new();
     for name in ["title", "body"] {
         fields.push((name, schema.add_text_field(name, TEXT), true));
     }
-    fields.push(("campaign", schema.add_text_field("campaign", STRING.set_fast(None)), true));
+    fields.push((
+        "campaign",
+        schema.add_text_field("campaign", TextOptions::default().set_indexing_options(raw).set_fast("raw")),
+        true,
+    ));
     for name in ["bid_micros", "budget_micros", "copurchases", "partners", "qty"] {
-        fields.push((name, schema.add_i64_field(name, INDEXED.set_fast()), false));
+        fields.push((name, schema.add_i64_field(name, INDEXED | FAST), false));
     }
-    let hash = [
-        schema.add_u64_field("_hash_high", tantivy::schema::FAST),
-        schema.add_u64_field("_hash_low", tantivy::schema::FAST),
-    ];
+    let hash = [schema.add_u64_field("_hash_high", FAST), schema.add_u64_field("_hash_low", FAST)];
     let index = Index::create_in_dir(folder, schema.build())?;
     let mut writer: IndexWriter = index.writer_with_num_threads(2, WRITER_BYTES)?;
     for (n, (line, values)) in documents.iter().enumerate() {

@@ -16,6 +16,9 @@ use highwater_core::ports::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // With huge pages the allocator has whole megabytes cleared for a few kilobytes: on virtual machines that give idle
+    // memory back this took more time than a batch. Where the kernel refuses, they stay.
+    _ = rustix::thread::disable_transparent_huge_pages(true);
     let output = Output::of_process(env("NO_COLOR").is_some_and(|value| !value.is_empty()));
     match Cli::try_parse() {
         Ok(cli) => output.finish(deep(|| run(&cli, &output)).unwrap_or_else(|fault| Err(fault.into()))),

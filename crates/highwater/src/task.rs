@@ -3,7 +3,10 @@
 
 use std::future::Future;
 
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use highwater_core::ports::Fault;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// Starts a task on the runtime.
@@ -13,6 +16,19 @@ where
     F::Output: Send + 'static,
 {
     tokio::spawn(work)
+}
+
+/// Runs a stream ahead of whoever reads it, by so many items, on a task of its own; the task ends with its reader.
+pub fn ahead<T: Send + 'static>(mut stream: BoxStream<'static, T>, items: usize) -> BoxStream<'static, T> {
+    let (send, receive) = mpsc::channel(items);
+    spawn(async move {
+        while let Some(item) = stream.next().await {
+            if send.send(item).await.is_err() {
+                return;
+            }
+        }
+    });
+    futures::stream::unfold(receive, |mut receive| async move { Some((receive.recv().await?, receive)) }).boxed()
 }
 
 /// Runs blocking work on a thread of its own and waits for it; a panic in it becomes a fault.

@@ -19,9 +19,12 @@ use crate::config::{self, Config};
 use crate::index::{self, AsOf, Change, Sink};
 use crate::store::Stores;
 use crate::table::{Part, PartCache, Table};
+use crate::task;
 
 /// How many refused rows a receipt names.
 const NAMED_REJECTS: usize = 100;
+/// How many blocks of documents are computed while others are staged.
+const BLOCKS_AHEAD: usize = 4;
 /// How many changes are staged at once.
 const STAGE_BLOCK: usize = 4096;
 
@@ -240,7 +243,8 @@ impl Engine {
         let mut receipt = Receipt { mode: Mode::Full, add_only, ..Receipt::default() };
         let mut stage = Stage { sequence: attempt.sequence, pending: Vec::new() };
         self.progress.begin("computing documents", 0);
-        let mut documents = ready.compiled.documents(tables, attempt.watermark, &self.budget.query);
+        let documents = ready.compiled.documents(tables, attempt.watermark, &self.budget.query);
+        let mut documents = task::ahead(documents, BLOCKS_AHEAD);
         let mut applying = 0;
         while let Some(block) = documents.next().await {
             let block = block?;
