@@ -390,3 +390,24 @@ async fn no_source_but_those_read_is_needed_and_no_rows_give_no_documents() {
     let table = append("t", vec![]);
     assert_eq!(run("SELECT k AS id FROM t", vec![table]).await, []);
 }
+
+/// A task of the runtime may have used up its budget before it compiles; the planner must end all the same.
+#[test]
+fn compiling_ends_in_a_task_without_budget() {
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        for left in 0..128 {
+            runtime.block_on(async {
+                for _ in left..128 {
+                    // Never yields here: it only counts down what a task may do before it has to.
+                    tokio::task::consume_budget().await;
+                }
+                let tables = [append("ads", vec![part("a", 0, &[("1", 1)])])];
+                compiled("SELECT a.k AS id FROM ads a JOIN ads b ON a.k = b.k LEFT JOIN ads c ON c.k = b.k", &tables);
+            });
+        }
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(std::time::Duration::from_secs(120)).expect("compile never ended");
+}
