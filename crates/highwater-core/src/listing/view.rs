@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::file::{FileVersion, SeenFile};
+use crate::file::{FileVersion, SeenFile, is_hidden};
 use crate::partition::Partition;
 use crate::policy::{SourcePolicy, TimePolicy};
 
@@ -196,11 +196,6 @@ impl View {
         }
         all
     }
-}
-
-/// A component that starts with `_` or `.` hides what is below it.
-fn is_hidden(path: &str) -> bool {
-    path.split('/').any(|part| part.starts_with(['_', '.']))
 }
 
 fn place(policy: &SourcePolicy, path: &str) -> Result<Option<Partition>, String> {
