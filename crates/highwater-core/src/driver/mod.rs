@@ -382,7 +382,8 @@ impl Driver {
         };
         let mut record = None;
         if advances || !plan.holes.is_empty() {
-            let body = Body::Advance { watermark: plan.watermark, holes: plan.holes.clone() };
+            let (holes, alarms) = (plan.holes.clone(), plan.alarms.clone());
+            let body = Body::Advance { watermark: plan.watermark, holes, alarms };
             record = Some(self.append(ports.log, plan.clock, body).await?);
             self.shorten(ports.log).await;
         }

@@ -105,6 +105,9 @@ pub enum Body {
         /// Holes written down.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         holes: Vec<Hole>,
+        /// Alarms that stood at its tick.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        alarms: Vec<Alarm>,
     },
 }
 

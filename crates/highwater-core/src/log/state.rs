@@ -80,7 +80,7 @@ impl PipelineState {
         self.clock = self.clock.max(Some(record.clock));
         match &record.body {
             Body::Claim { .. } => {}
-            Body::Advance { watermark, holes } => {
+            Body::Advance { watermark, holes, .. } => {
                 self.watermark = self.watermark.max(Some(*watermark));
                 self.holes.extend(holes.iter().cloned());
             }

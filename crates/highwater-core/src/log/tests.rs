@@ -299,7 +299,7 @@ fn any_body() -> impl Strategy<Value = Body> {
         1 => Just(Body::Claim { holder: "host, process 1".into(), version: "0.1.0".into() }),
         1 => any::<u16>().prop_map(|second| Body::Advance {
             watermark: Timestamp::from_second(second.into()).unwrap(),
-            holes: Vec::new(),
+            holes: Vec::new(), alarms: Vec::new()
         }),
         4 => batch,
     ]

@@ -11,6 +11,9 @@ use crate::transform::Resources;
 /// The index writer never needs more: beyond it segments only grow.
 const WRITER_MAX: u64 = 512 << 20;
 
+/// Temporary folders are named by it, the process and a random part.
+const PREFIX: &str = "highwater-spill-";
+
 /// A pipeline's share of the machine.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -28,7 +31,8 @@ pub struct Budget {
 impl Budget {
     /// Divides `memory_bytes`: half for queries, three eighths for decoded files, the rest for the index writer.
     pub fn new(memory_bytes: u64, cores: usize) -> Result<Self, Fault> {
-        let folder = tempfile::Builder::new().prefix("highwater-").tempdir();
+        sweep();
+        let folder = tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", std::process::id())).tempdir();
         let folder =
             folder.map_err(|error| Fault::Unavailable(format!("no temporary folder could be made: {error}")))?;
         let query = Resources {
@@ -48,5 +52,38 @@ impl Budget {
     /// Where what does not fit into memory goes; removed with the last copy of the budget.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+}
+
+/// Removes the temporary folders of processes that were killed. Where processes cannot be told, they stay.
+fn sweep() {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+        let Some(process) = process.and_then(|(process, _)| process.parse::<u32>().ok()) else { continue };
+        if !Path::new("/proc").join(process.to_string()).exists() {
+            _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_killed_processes_are_swept() {
+        // No process has this number: it is greater than any that the kernel gives.
+        let left = std::env::temp_dir().join(format!("{PREFIX}{}-test", u32::MAX));
+        std::fs::create_dir_all(left.join("below")).unwrap();
+        let budget = Budget::new(1 << 30, 1).unwrap();
+        let folder = budget.folder().to_owned();
+        assert!(!left.exists() && folder.exists());
+        drop(Budget::new(1 << 30, 1).unwrap());
+        assert!(folder.exists(), "a living process keeps its own");
     }
 }

@@ -49,7 +49,12 @@ struct Known {
 impl Known {
     fn of_log(state: PipelineState, recent: Vec<Record>) -> Self {
         let recent: VecDeque<_> = recent.into_iter().map(Arc::new).collect();
-        let alarms = last_batch(&recent).map(|batch| batch.alarms.clone()).unwrap_or_default();
+        let alarms = recent.iter().rev().find_map(|record| match &record.body {
+            Body::Batch(batch) => Some(batch.alarms.clone()),
+            Body::Advance { alarms, .. } => Some(alarms.clone()),
+            Body::Claim { .. } => None,
+        });
+        let alarms = alarms.unwrap_or_default();
         Self { state, recent, alarms }
     }
 }
@@ -235,7 +240,8 @@ pub fn record_report(record: &Record) -> Option<BatchReport> {
     let mut report = blank(record.seq, record.clock);
     match &record.body {
         Body::Claim { .. } => return None,
-        Body::Advance { watermark, holes } => {
+        Body::Advance { watermark, holes, alarms } => {
+            report.alarms.clone_from(alarms);
             report.watermark = Some(*watermark);
             report.holes.clone_from(holes);
         }

@@ -78,6 +78,7 @@ fn silence_does_not_empty_the_index() {
     let batch = lake.once("2024-05-01T19:00:30Z");
     assert_eq!(lake.ids(), "1");
     assert_eq!(batch["alarms"][0]["kind"], "source_silent");
+    assert_eq!(lake.json(&["status", "--json"])["alarms"][0]["kind"], "source_silent", "another process tells it too");
     assert_eq!(batch["holes"].as_array().map(Vec::len), Some(0));
 }
 

@@ -130,7 +130,10 @@ async fn from_behind(place: Place) -> Outcome {
     log.trim(Sequence(30)).await.map_err(say)?;
     let gone = place.read(&place.record(4)).await;
     ensure(gone.is_err(), || "record 4 was not trimmed".into())?;
-    let late = old.record(Timestamp::UNIX_EPOCH, Body::Advance { watermark: Timestamp::UNIX_EPOCH, holes: Vec::new() });
+    let late = old.record(
+        Timestamp::UNIX_EPOCH,
+        Body::Advance { watermark: Timestamp::UNIX_EPOCH, holes: Vec::new(), alarms: Vec::new() },
+    );
     same("the old writer's append", log.append(&late).await.map_err(say)?, Appended::Conflict)?;
     same("state", log.load().await.map_err(say)?.state, new.state)
 }

@@ -173,7 +173,7 @@ impl World {
                 freshness_ms: Vec::new(),
             }))
         } else {
-            crate::log::Body::Advance { watermark, holes }
+            crate::log::Body::Advance { watermark, holes, alarms: Vec::new() }
         };
         let writer = WriterId("w".into());
         let seq = self.state.next();
