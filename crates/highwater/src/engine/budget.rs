@@ -39,6 +39,7 @@ impl Budget {
             memory_bytes: memory_bytes / 2,
             target_partitions: cores,
             temp_folder: folder.path().to_owned(),
+            frugal: false,
         };
         Ok(Self {
             cores,

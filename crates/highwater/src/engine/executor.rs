@@ -20,6 +20,7 @@ use crate::index::{self, AsOf, Change, Sink};
 use crate::store::Stores;
 use crate::table::{Part, PartCache, Table};
 use crate::task;
+use crate::transform::TransformError;
 
 /// How many refused rows a receipt names.
 const NAMED_REJECTS: usize = 100;
@@ -38,8 +39,20 @@ pub struct Engine {
     stored: Option<Spec>,
     ready: Option<Ready>,
     sink: Option<Box<dyn Sink>>,
+    /// What was read since the last committed batch: a round that ended before its batch has read for the next one.
+    read: ReadSince,
+    /// The last run of the SQL did not fit its memory.
+    out_of_memory: bool,
     /// Pinned versions that the store has no more: their rows are at hand only while the cache holds them.
     gone: HashSet<(SourceName, FileVersion)>,
+}
+
+/// Files read and rows refused.
+#[derive(Default)]
+struct ReadSince {
+    files: u64,
+    rejected_rows: u64,
+    rejected: Vec<RejectedRow>,
 }
 
 /// What reading came to.
@@ -48,9 +61,6 @@ pub(super) struct Parts {
     pub by_source: BTreeMap<SourceName, Vec<Arc<Part>>>,
     pub moved: Vec<(SourceName, Arc<str>)>,
     pub quarantined: Vec<Quarantined>,
-    pub files_read: u64,
-    pub rejected_rows: u64,
-    pub rejected: Vec<RejectedRow>,
     /// Pinned versions whose rows are not at hand.
     pub lacking: Vec<(SourceName, FileVersion)>,
 }
@@ -67,7 +77,19 @@ impl Engine {
         let stored = stored.map(Spec::from_log).transpose()?;
         let reader = Reader::new(&config, stores, budget.cores)?;
         let cache = PartCache::new(budget.folder().to_owned(), budget.cache_bytes);
-        Ok(Self { config, reader, cache, budget, progress, stored, ready: None, sink: None, gone: HashSet::new() })
+        Ok(Self {
+            config,
+            reader,
+            cache,
+            budget,
+            progress,
+            stored,
+            ready: None,
+            sink: None,
+            read: ReadSince::default(),
+            out_of_memory: false,
+            gone: HashSet::new(),
+        })
     }
 
     /// Begins a session of the driver: the generation's spec is what the log says, and nothing else.
@@ -163,10 +185,10 @@ impl Engine {
                             parts.quarantined.push(set_aside(name, &version, reason.into(), clock));
                         }
                         Read::Part(part, rejected, count) => {
-                            parts.files_read += 1;
-                            parts.rejected_rows += count;
-                            let room = NAMED_REJECTS.saturating_sub(parts.rejected.len());
-                            parts.rejected.extend(rejected.into_iter().take(room));
+                            self.read.files += 1;
+                            self.read.rejected_rows += count;
+                            let room = NAMED_REJECTS.saturating_sub(self.read.rejected.len());
+                            self.read.rejected.extend(rejected.into_iter().take(room));
                             let part = self.cache.insert(name, part);
                             here.push(part.map_err(|error| Fault::Unavailable(error.to_string()))?);
                         }
@@ -247,7 +269,9 @@ impl Engine {
         let mut documents = task::ahead(documents, BLOCKS_AHEAD);
         let mut applying = 0;
         while let Some(block) = documents.next().await {
-            let block = block?;
+            let block = block.inspect_err(|error| {
+                self.out_of_memory = matches!(error, TransformError::Memory(_));
+            })?;
             receipt.duplicate_ids += block.duplicate_ids;
             receipt.rejected_rows += block.rejected.len() as u64;
             name_rejects(&mut receipt, block.rejected);
@@ -335,7 +359,15 @@ impl Executor for Engine {
         self.open_sink()?;
         let tables = self.tables(&mut parts)?;
         let add_only = !parts.lacking.is_empty();
-        let mut receipt = match self.apply(attempt, tables, add_only).await {
+        let mut applied = self.apply(attempt, tables.clone(), add_only).await;
+        if applied.is_err() && std::mem::take(&mut self.out_of_memory) && !self.budget.query.frugal {
+            self.budget.query.frugal = true;
+            if let Some(sink) = &mut self.sink {
+                sink.abandon().await?;
+            }
+            applied = self.apply(attempt, tables, add_only).await;
+        }
+        let mut receipt = match applied {
             Ok(receipt) => receipt,
             Err(fault) => {
                 self.progress.end();
@@ -349,12 +381,13 @@ impl Executor for Engine {
             attempt.sources.iter().filter_map(|(name, input)| Some((name.clone(), input.newest_end?))).collect();
         sink.commit(&AsOf { stamp, newest }).await?;
         receipt.documents = sink.count()?;
-        receipt.files_read = parts.files_read;
+        let read = std::mem::take(&mut self.read);
+        receipt.files_read = read.files;
         receipt.files_dropped = attempt.sources.values().map(|input| input.dropped.len() as u64).sum();
         let named = parts.lacking.iter().take(NAMED_REJECTS);
         receipt.lacking = named.map(|(source, version)| format!("{source}: {}", version.path)).collect();
-        receipt.rejected_rows += parts.rejected_rows;
-        name_rejects(&mut receipt, parts.rejected);
+        receipt.rejected_rows += read.rejected_rows;
+        name_rejects(&mut receipt, read.rejected);
         for (phase, ms) in [("read", read_ms), ("commit", commit.ms()), ("total", whole.ms())] {
             receipt.ms.insert(phase.into(), ms);
         }

@@ -64,7 +64,8 @@ impl Compiled {
         let run = async move {
             let sources = compiled.sources(tables, &resources).await?;
             let plan = compiled.bound(&sources, watermark).map_err(failed)?;
-            let mut first = start(&plan, &resources, Effort::Fast).await;
+            let begin = if resources.frugal { Effort::Frugal } else { Effort::Fast };
+            let mut first = start(&plan, &resources, begin).await;
             for effort in [Effort::Spilling, Effort::Frugal] {
                 if first.as_ref().err().is_some_and(out_of_memory) {
                     first = start(&plan, &resources, effort).await;

@@ -20,6 +20,8 @@ pub struct Resources {
     pub target_partitions: usize,
     /// An existing folder for what does not fit into memory.
     pub temp_folder: PathBuf,
+    /// A run did not fit before: begin with [`Effort::Frugal`].
+    pub frugal: bool,
 }
 
 /// The memory of one run.
@@ -39,8 +41,17 @@ pub enum Effort {
     Frugal,
 }
 
-/// Rows at a time in a frugal run.
+/// Rows at a time in a frugal run, and at the most in any.
 const FEW_ROWS: usize = 256;
+const MANY_ROWS: usize = 8192;
+/// Merging what was spilled holds a batch of each of some tens of runs: a batch of rows of a kilobyte should be a small
+/// part of a partition's memory.
+const BYTES_PER_ROW: u64 = 64 << 10;
+
+fn rows_at_a_time(memory_bytes: u64, partitions: usize) -> usize {
+    let rows = memory_bytes / partitions as u64 / BYTES_PER_ROW;
+    usize::try_from(rows).unwrap_or(MANY_ROWS).clamp(FEW_ROWS, MANY_ROWS)
+}
 
 /// A session for running: with the memory and folder of `resources`.
 pub fn running(resources: &Resources, memory: &Arc<dyn MemoryPool>, effort: Effort) -> Result<SessionState> {
@@ -50,10 +61,8 @@ pub fn running(resources: &Resources, memory: &Arc<dyn MemoryPool>, effort: Effo
         .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(folders))
         .build_arc()?;
     let partitions = if effort == Effort::Frugal { 1 } else { resources.target_partitions.max(1) };
-    let mut config = config().with_target_partitions(partitions);
-    if effort == Effort::Frugal {
-        config = config.with_batch_size(FEW_ROWS);
-    }
+    let rows = if effort == Effort::Frugal { FEW_ROWS } else { rows_at_a_time(resources.memory_bytes, partitions) };
+    let mut config = config().with_target_partitions(partitions).with_batch_size(rows);
     let options = config.options_mut();
     options.optimizer.prefer_hash_join = effort == Effort::Fast;
     let share = usize::try_from(resources.memory_bytes).unwrap_or(usize::MAX) / (16 * partitions);

@@ -16,7 +16,7 @@ pub use crate::transform::{Compiled, Document, DocumentBlock, Resources, SqlSpec
 pub const BIG: u64 = 1 << 30;
 
 pub fn resources(target_partitions: usize, memory_bytes: u64) -> Resources {
-    Resources { memory_bytes, target_partitions, temp_folder: std::env::temp_dir() }
+    Resources { memory_bytes, target_partitions, temp_folder: std::env::temp_dir(), frugal: false }
 }
 
 pub fn table_part(path: &str, start: i64, columns: Vec<(&str, ArrayRef)>) -> Part {
