@@ -3,6 +3,7 @@
 mod bench;
 mod support;
 
+use futures::StreamExt;
 use proptest::prelude::*;
 use support::*;
 
@@ -355,13 +356,17 @@ async fn little_memory_and_parts_on_disk_give_the_same_bytes() {
     let expected = run_with(sql, vec![append("t", parts.clone())], 2, BIG).await.unwrap();
     assert_eq!(expected.len(), 20_011);
     assert_eq!(run_with(sql, vec![append("t", on_disk)], 2, BIG).await.unwrap(), expected);
-    let little = resources(2, 8 << 20);
+    assert_eq!(run_with(sql, vec![append("t", parts.clone())], 2, 8 << 20).await.unwrap(), expected);
     let compiled = compiled(sql, &[append("t", parts.clone())]);
-    let sources = compiled.sources(vec![append("t", parts.clone())], &little).await.unwrap();
-    let plan = compiled.bound(&sources, highwater_core::Timestamp::UNIX_EPOCH).unwrap();
-    let hashed = super::document::start(&plan, &little, super::session::Effort::Fast).await;
-    assert!(hashed.is_err(), "so little memory must not do for joins by hashing");
-    assert_eq!(run_with(sql, vec![append("t", parts)], 2, 8 << 20).await.unwrap(), expected);
+    let frugal = Resources { frugal: true, ..resources(2, 4 << 20) };
+    let watermark = highwater_core::Timestamp::UNIX_EPOCH;
+    let blocks: Vec<_> = compiled.documents(vec![append("t", parts.clone())], watermark, &frugal).collect().await;
+    let documents: Vec<_> = blocks.into_iter().flat_map(|block| block.unwrap().documents).collect();
+    assert_eq!(documents, expected);
+    let nothing = resources(2, 64 << 10);
+    let refused =
+        compiled.documents(vec![append("t", parts)], watermark, &nothing).any(async |block| block.is_err()).await;
+    assert!(refused, "the memory is a bound: what cannot be done within it is told");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
