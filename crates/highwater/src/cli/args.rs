@@ -50,7 +50,7 @@ pub enum Command {
     /// Tell what the next batch would do, without doing it
     #[command(after_help = "Examples:\n  highwater plan\n  highwater plan --now 2026-05-01T12:00:00Z --json")]
     Plan(BatchArgs),
-    /// Keep the index fresh until stopped; serves HTTP where [serve] stands
+    /// Keep the index fresh until stopped; serves HTTP where `[serve]` stands
     #[command(
         after_help = "One line a batch; with --json one object a batch.\n\nAn unreachable store is tried again and again. Exit codes: 3 halted by on_lag, 4 another writer."
     )]
@@ -177,7 +177,7 @@ pub struct VerifyArgs {
 /// `serve`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ServeArgs {
-    /// Where to listen, instead of [serve] listen
+    /// Where to listen, instead of `[serve]` listen
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
 }

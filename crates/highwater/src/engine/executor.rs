@@ -189,7 +189,7 @@ impl Engine {
                             self.read.rejected_rows += count;
                             let room = NAMED_REJECTS.saturating_sub(self.read.rejected.len());
                             self.read.rejected.extend(rejected.into_iter().take(room));
-                            let part = self.cache.insert(name, part);
+                            let part = self.cache.insert(name, *part);
                             here.push(part.map_err(|error| Fault::Unavailable(error.to_string()))?);
                         }
                         Read::Moved(_) if !gave_up => parts.moved.push((name.clone(), version.path.clone())),

@@ -54,7 +54,7 @@ enum Look {
 /// What became of one file version.
 pub enum Read {
     /// Its rows, and those of its rows that were refused.
-    Part(Part, Vec<RejectedRow>, u64),
+    Part(Box<Part>, Vec<RejectedRow>, u64),
     /// It is not what was listed.
     Moved(String),
     /// It cannot be read, for this reason.
@@ -230,7 +230,7 @@ impl SourceReader {
         }
         let places = decoded.row_numbers.map(|places| UInt64Array::from_iter_values(places.into_iter().map(|n| n + 1)));
         let part = Part::new(version, partition, batches, places);
-        Read::Part(part, rejected, decoded.rejected_count)
+        Read::Part(Box::new(part), rejected, decoded.rejected_count)
     }
 
     fn place(&self, path: &str) -> Result<(Option<Timestamp>, Vec<Option<String>>), String> {

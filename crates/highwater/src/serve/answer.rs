@@ -56,7 +56,7 @@ impl Refusal {
         Self::not_found(format!("no pipeline is named {name:?}; /api/v1/pipelines lists them"))
     }
 
-    pub fn as_of(mut self, as_of: AsOfReport) -> Self {
+    pub fn with_as_of(mut self, as_of: AsOfReport) -> Self {
         self.as_of = Some(as_of);
         self
     }

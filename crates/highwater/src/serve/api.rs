@@ -104,7 +104,7 @@ pub(super) async fn document(
     let view = named(&site, &name)?;
     let (found, as_of) = view.searcher().await?.get(&id).await?;
     let Some(stored) = found else {
-        return Err(Refusal::not_found(format!("no document has the id {id:?}")).as_of(as_of.into()));
+        return Err(Refusal::not_found(format!("no document has the id {id:?}")).with_as_of(as_of.into()));
     };
     Ok(Json(report::document(stored, as_of)?))
 }

@@ -20,7 +20,7 @@ pub struct Resources {
     pub target_partitions: usize,
     /// An existing folder for what does not fit into memory.
     pub temp_folder: PathBuf,
-    /// A run did not fit before: begin with [`Effort::Frugal`].
+    /// A run did not fit before: begin with the frugal way.
     pub frugal: bool,
 }
 

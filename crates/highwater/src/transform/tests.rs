@@ -398,6 +398,7 @@ async fn no_source_but_those_read_is_needed_and_no_rows_give_no_documents() {
 
 /// A task of the runtime may have used up its budget before it compiles; the planner must end all the same.
 #[test]
+#[allow(clippy::disallowed_methods)]
 fn compiling_ends_in_a_task_without_budget() {
     let (done, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

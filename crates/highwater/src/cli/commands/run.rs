@@ -1,7 +1,6 @@
 //! `run` and `serve`: for as long as the process lives.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -228,10 +227,8 @@ pub fn stopped() -> Result<watch::Receiver<bool>, CliError> {
 }
 
 /// Resolves once a stop was asked for.
-pub fn asked(mut stop: watch::Receiver<bool>) -> impl Future<Output = ()> + Send + 'static {
-    async move {
-        _ = stop.wait_for(|asked| *asked).await;
-    }
+pub async fn asked(mut stop: watch::Receiver<bool>) {
+    _ = stop.wait_for(|asked| *asked).await;
 }
 
 /// A server's error as a command's.

@@ -189,6 +189,7 @@ async fn readers_without_eyes_or_mouse_find_their_way() {
 /// Serves made-up pipelines until killed, for a look with a browser: `cargo test look -- --ignored`.
 #[tokio::test]
 #[ignore = "for the eye"]
+#[allow(clippy::disallowed_macros)]
 async fn look() {
     let served = Served::new(vec![FakeView::new("ads"), FakeView::troubled("items"), FakeView::waiting("new")]).await;
     println!("http://{}/", served.addr);
