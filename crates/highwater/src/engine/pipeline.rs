@@ -256,6 +256,11 @@ impl Pipeline {
         }
     }
 
+    /// Fails if another process of this machine holds the pipeline.
+    pub fn require_free(&self) -> Result<(), Fault> {
+        self.lock().map(drop)
+    }
+
     fn holder(&self) -> Holder {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = if host.trim().is_empty() { "unknown" } else { host.trim() };

@@ -103,12 +103,15 @@ impl Pipeline {
         driver.look(&*self.stores, clock, true).await;
         driver.require_complete()?;
         for (name, planned) in driver.plan(clock)?.sources {
-            let input = inputs.entry(name).or_default();
+            let input = inputs.entry(name.clone()).or_default();
             let live = Arc::make_mut(&mut input.live);
-            for version in &planned.dropped {
+            // What is in quarantine could not be read: its last good version, if there is one, is the table's.
+            let aside = state.sources.get(&name).map(|source| &source.quarantined);
+            let set_aside = |path: &Arc<str>| aside.is_some_and(|files| files.contains_key(path));
+            for version in planned.dropped.iter().filter(|version| !set_aside(&version.path)) {
                 live.remove(&version.path);
             }
-            for version in planned.added {
+            for version in planned.added.into_iter().filter(|version| !set_aside(&version.path)) {
                 live.insert(version.path.clone(), version);
             }
         }

@@ -126,6 +126,7 @@ fn bad_row_costs_one_row_and_bad_file_one_file() {
     assert_eq!(status["quarantined"][0]["path"], "dt=2024-05-01/hr=10/min=02/broken.ndjson.gz");
     assert_eq!(status["rejected"][0]["path"], "dt=2024-05-01/hr=10/min=02/mixed.ndjson");
     lake.verify_equal();
+    assert_eq!(lake.json(&["verify", "--relist", "--json"])["equal"], true, "what is in quarantine is in no table");
 }
 
 #[test]

@@ -205,7 +205,8 @@ fn a_writer_killed_in_the_middle_of_a_commit_leaves_the_last_one() {
 
 #[test]
 fn sigterm_ends_run_cleanly_and_a_second_run_is_refused_meanwhile() {
-    let lake = Lake::new(SECONDS, SQL);
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let lake = Lake::new(&format!("{SECONDS}\n[serve]\nlisten = \"{port}\"\n"), SQL);
     std::fs::create_dir_all(lake.path("events")).unwrap();
     let feeder = Feeder::start(&lake);
     let mut run = lake.spawn(&["run", "--json"]);

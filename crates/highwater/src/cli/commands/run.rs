@@ -27,6 +27,8 @@ pub async fn run(config: Config, format: Format, output: &Output) -> Result<Exit
     let stop = stopped()?;
     let listen = config.serve.as_ref().map(|serve| serve.listen);
     let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?);
+    // Before the port: who holds the pipeline holds its port too, and is the better reason.
+    pipeline.require_free()?;
     let site = Site::new(pipeline.clone(), true);
     let bound = match listen {
         Some(listen) => Some(site.listen(listen, stop.clone(), output).await?),
