@@ -26,7 +26,7 @@ struct Bucket {
 impl Bucket {
     fn of(variable: &str) -> Option<Self> {
         let Some(endpoint) = std::env::var(variable).ok().filter(|endpoint| !endpoint.is_empty()) else {
-            println!("left out: {variable} names no server");
+            crate::lake::left_out(&format!("{variable} names no server"));
             return None;
         };
         let prefix = format!("p-{}", nonce());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -184,6 +185,12 @@ pub fn land(target: &Path, content: &[u8]) {
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(MODIFIED)).unwrap();
     drop(file);
     fs::rename(&aside, target).unwrap();
+}
+
+/// Says that a test did nothing, and why: past the harness, which keeps what a passing test prints to itself.
+pub fn left_out(why: &str) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(std::io::stderr(), "left out: {name}: {why}");
 }
 
 pub fn text(output: &Output) -> String {

@@ -34,7 +34,7 @@ async fn seaweedfs() {
 fn endpoint(variable: &str) -> Option<String> {
     let endpoint = std::env::var(variable).ok().filter(|endpoint| !endpoint.is_empty());
     if endpoint.is_none() {
-        println!("left out: {variable} names no server");
+        crate::lake::left_out(&format!("{variable} names no server"));
     }
     endpoint
 }

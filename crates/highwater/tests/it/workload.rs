@@ -71,7 +71,7 @@ fn duckdb(python: &str, lake: &Lake) -> Vec<Value> {
 
 fn check(kinds: &[(&str, &str)], sql: &str) {
     let Ok(python) = std::env::var("HIGHWATER_TEST_DUCKDB") else {
-        eprintln!("left out: the comparison with DuckDB (./test installs it)");
+        crate::lake::left_out("the comparison with DuckDB, which ./test installs");
         return;
     };
     let lake = lake(kinds, sql, &python);
