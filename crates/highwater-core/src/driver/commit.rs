@@ -39,10 +39,7 @@ impl Driver {
         receipt.quarantined = sources.values().flat_map(|cursor| cursor.quarantined.iter().cloned()).collect();
         let changes = sources.values().map(|cursor| cursor.added.len() + cursor.removed.len()).sum::<usize>();
         self.lacking.clone_from(&receipt.lacking);
-        let mut alarms = plan.alarms.clone();
-        alarms.retain(|alarm| alarm.kind != "add_only");
-        alarms.extend(super::lacking(&self.lacking, plan.clock));
-        self.date(&mut alarms);
+        let alarms = self.alarms_after(plan);
         let batch = BatchRecord {
             watermark: plan.watermark,
             sources,

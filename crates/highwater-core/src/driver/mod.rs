@@ -21,6 +21,8 @@ use crate::receipt::{Alarm, Quarantined, Requests};
 
 pub use run::{Observer, run};
 
+/// The alarm of batches that lack rows of a pinned file.
+const ADD_ONLY: &str = "add_only";
 /// How often a file may move between listing and reading before it is set aside.
 const MOVES: usize = 3;
 
@@ -265,6 +267,15 @@ impl Driver {
         listed
     }
 
+    /// The plan's alarms, with what its batch, if it had one, turned out to lack.
+    fn alarms_after(&self, plan: &Plan) -> Vec<Alarm> {
+        let mut alarms = plan.alarms.clone();
+        alarms.retain(|alarm| alarm.kind != ADD_ONLY);
+        alarms.extend(lacking(&self.lacking, plan.clock));
+        self.date(&mut alarms);
+        alarms
+    }
+
     /// Alarms that the planner cannot know of.
     fn add_alarms(&self, store: &dyn Store, plan: &mut Plan) {
         plan.alarms.extend(lacking(&self.lacking, plan.clock));
@@ -424,10 +435,7 @@ impl Driver {
         let made = requests.since(self.requests.unwrap_or(requests));
         self.requests = Some(requests);
         let behind = plan.catching_up && plan.advances();
-        let mut alarms = plan.alarms;
-        alarms.retain(|alarm| alarm.kind != "add_only");
-        alarms.extend(lacking(&self.lacking, plan.clock));
-        self.date(&mut alarms);
+        let alarms = self.alarms_after(&plan);
         self.alarms = alarms.iter().map(|a| ((a.kind.clone(), a.source.clone()), a.since)).collect();
         TickReport {
             record,
@@ -451,7 +459,7 @@ fn lacking(files: &[String], since: Timestamp) -> Option<Alarm> {
         "documents are only added, none is changed or deleted, until these files can be read again or are removed: {}",
         files.join("; ")
     );
-    Some(Alarm { kind: "add_only".into(), source: None, since, detail })
+    Some(Alarm { kind: ADD_ONLY.into(), source: None, since, detail })
 }
 
 fn fenced(by: Sequence) -> Fault {
