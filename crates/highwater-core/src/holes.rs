@@ -1,10 +1,13 @@
-//! Holes: time that was passed over or could not be read, written down.
+//! Holes: time that was passed over, could not be read or came in thin, written down, and how each one ended.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::file::SourceName;
+
+/// How many closed holes a state remembers: enough to tell what became of the last ones; the records tell the rest.
+pub const CLOSED_KEPT: usize = 100;
 
 /// Why a stretch of time is not, or not wholly, in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +17,10 @@ pub enum HoleCause {
     PassedOver,
     /// A file landed behind the window.
     LateFile,
+    /// A file cannot be read; its last good version, if it had one, stands in the table.
+    Quarantined,
+    /// A settled partition holds far fewer files or bytes than its source's partitions usually do.
+    UnderFilled,
 }
 
 /// One hole of one source, `[from, to)`.
@@ -35,4 +42,39 @@ pub struct Hole {
     /// The clock of the batch that wrote it down.
     #[schemars(with = "String")]
     pub since: Timestamp,
+    /// What is the matter, in words, where the cause alone does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// How a hole ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HoleEnd {
+    /// What was missing was read.
+    Filled,
+    /// The file that was the cause is gone from the store.
+    Removed,
+    /// Its time lies so far behind the window that its rows would have left the table by now.
+    LeftWindow,
+}
+
+/// A hole that is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClosedHole {
+    /// What it was.
+    #[serde(flatten)]
+    pub hole: Hole,
+    /// How it ended.
+    pub end: HoleEnd,
+    /// The clock of the batch that closed it.
+    #[schemars(with = "String")]
+    pub closed: Timestamp,
+}
+
+impl Hole {
+    /// True if both are entries for the same missing thing.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.source, self.cause, self.from, &self.path) == (&other.source, other.cause, other.from, &other.path)
+    }
 }

@@ -17,9 +17,19 @@ use serde::{Deserialize, Serialize};
 pub const LOCK_FILE: &str = "lock";
 
 /// The exclusive right to write one pipeline.
-pub trait Lease: Send + Sync {
+pub trait Lease: fmt::Debug + Send + Sync {
     /// True while no other writer can hold it. Asked after an effect, to know whether the effect counts.
     fn holds(&self) -> bool;
+}
+
+/// No lease: a single writer by agreement, or a session that only looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unguarded;
+
+impl Lease for Unguarded {
+    fn holds(&self) -> bool {
+        true
+    }
 }
 
 /// Who holds a lease, for people.

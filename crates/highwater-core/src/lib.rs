@@ -14,6 +14,7 @@ pub mod plan;
 pub mod policy;
 pub mod ports;
 pub mod receipt;
+pub mod sim;
 
 pub use file::{FileVersion, SeenFile, SourceName};
 pub use jiff::Timestamp;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::file::{FileVersion, SeenFile, SourceName};
+use crate::lease::Lease;
 use crate::log::Sequence;
 use crate::receipt::{Quarantined, Receipt, Requests};
 
@@ -84,6 +85,8 @@ pub struct Attempt {
     pub sources: BTreeMap<SourceName, SourceInput>,
     /// True when the sink and the log may disagree: trust nothing but the sink's own (id, hash) pairs.
     pub compare_all: bool,
+    /// Recent numbers that are no committed batch: what the sink holds under one of them is to be repaired.
+    pub void: Vec<Sequence>,
 }
 
 /// How an attempt ended.
@@ -111,8 +114,16 @@ pub struct Committed {
 pub trait Executor: Send {
     /// Runs one attempt to the sink's commit, stamped with `(sequence, watermark)`. On `Err` nothing of the attempt is
     /// visible in the sink, or all of it is: [`Executor::stamp`] tells which. `give_up` holds files that moved too often:
-    /// they are unreadable, not moved.
-    async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault>;
+    /// they are unreadable, not moved. No request that writes to the sink is begun while `lease` does not hold.
+    async fn execute(
+        &mut self,
+        attempt: &Attempt,
+        give_up: &[(SourceName, Arc<str>)],
+        lease: &dyn Lease,
+    ) -> Result<Executed, Fault>;
+    /// True if the sink holds documents or tombstones that were written under one of these numbers, which are no
+    /// committed batches. A sink whose commits are all or nothing has none but those that its stamp tells of.
+    async fn traces(&mut self, void: &[Sequence]) -> Result<bool, Fault>;
     /// The last committed batch stands in the log: its spec is the generation's now.
     fn recorded(&mut self);
     /// The sink's last committed stamp, read from the sink.
@@ -122,6 +133,52 @@ pub trait Executor: Send {
     fn is_current(&self) -> bool;
     /// True if the result depends on the watermark itself, so that moving it alone needs a batch.
     fn reads_watermark(&self) -> bool;
+}
+
+/// What an operator asks of whoever writes the pipeline. One given twice, or to a pipeline that has no use for it, does
+/// no harm.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Order {
+    /// Take away what is withheld since `at` or longer.
+    AcceptRemovals {
+        /// Of this source; `None`: of all.
+        source: Option<SourceName>,
+        /// What the operator saw.
+        at: Timestamp,
+    },
+    /// Try files in quarantine again now.
+    Retry {
+        /// Of this source; `None`: of all.
+        source: Option<SourceName>,
+        /// This one; `None`: all.
+        path: Option<Arc<str>>,
+    },
+}
+
+/// Where operators leave their orders, and the writer finds them. It looks only while one could matter: files are
+/// withheld or in quarantine.
+#[async_trait]
+pub trait Orders: Send + Sync {
+    /// The orders that wait, in any order.
+    async fn waiting(&self) -> Result<Vec<Order>, Fault>;
+    /// These were carried out, and the log says so: they are to be found no more. A failure costs another look.
+    async fn done(&self, orders: &[Order]) -> Result<(), Fault>;
+}
+
+/// Nobody orders anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoOrders;
+
+#[async_trait]
+impl Orders for NoOrders {
+    async fn waiting(&self) -> Result<Vec<Order>, Fault> {
+        Ok(Vec::new())
+    }
+
+    async fn done(&self, _orders: &[Order]) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// What a commit in the sink carries.

@@ -45,6 +45,7 @@ impl Driver {
             sources,
             receipt,
             holes: plan.holes.clone(),
+            closed: plan.closed.clone(),
             alarms,
             requests: ports.store.requests().since(self.requests.unwrap_or_default()),
             spec: committed.spec,

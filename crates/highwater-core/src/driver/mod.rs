@@ -12,11 +12,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::file::SourceName;
+use crate::lease::Lease;
 use crate::listing::SourceLister;
 use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence};
 use crate::plan::{Facts, Plan, Scope, plan};
 use crate::policy::{PipelinePolicy, SourcePolicy};
-use crate::ports::{Attempt, Clock, Executed, Executor, Fault, SourceInput, Store};
+use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Orders, SourceInput, Store};
 use crate::receipt::{Alarm, Quarantined, Requests};
 
 pub use run::{Observer, run};
@@ -35,6 +36,8 @@ pub struct Ports<'a> {
     pub store: &'a dyn Store,
     /// The pipeline's log.
     pub log: &'a dyn BatchLog,
+    /// What operators ask for.
+    pub orders: &'a dyn Orders,
 }
 
 /// One writer's hold on a pipeline, from its claim on.
@@ -42,8 +45,10 @@ pub struct Ports<'a> {
 pub struct Session {
     /// The log with our claim at its end.
     pub claimed: Claimed,
-    /// True where a lock keeps every other writer out; false where only the log does.
+    /// True where the lease keeps every other writer out; false where only the log does.
     pub exclusive: bool,
+    /// Nothing is written outside it.
+    pub lease: Arc<dyn Lease>,
 }
 
 /// Drives one pipeline for one session.
@@ -110,7 +115,8 @@ impl Driver {
     ) -> Result<Self, Fault> {
         let stamp = executor.stamp().await?;
         let state = &session.claimed.state;
-        let compare_all = state.gap.is_some() || stamp != state.stamp || !executor.is_current();
+        let traces = executor.traces(&state.void).await?;
+        let compare_all = state.gap.is_some() || stamp != state.stamp || traces || !executor.is_current();
         Ok(Self::resume(policy, sources, session, compare_all))
     }
 
@@ -202,7 +208,8 @@ impl Driver {
     ) -> Result<Executed, Fault> {
         let before = self.session.claimed.state.stamp;
         self.broken = true;
-        let executed = executor.execute(attempt, give_up).await;
+        let lease = self.session.lease.clone();
+        let executed = executor.execute(attempt, give_up, &*lease).await;
         if executed.is_err() {
             self.compare_all = true;
             self.broken = match executor.stamp().await {
@@ -365,11 +372,15 @@ impl Driver {
             watermark: plan.watermark,
             sources,
             compare_all: self.compare_all,
+            void: self.state().void.clone(),
         }
     }
 
     /// On a store without locks the newest claim is the writer; an older one must not touch the sink.
     async fn require_newest_claim(&self, log: &dyn BatchLog) -> Result<(), Fault> {
+        if !self.session.lease.holds() {
+            return Err(Fault::Fenced("the lease ended: another writer may have the pipeline now".into()));
+        }
         if self.session.exclusive {
             return Ok(());
         }
@@ -392,9 +403,9 @@ impl Driver {
             None => true,
         };
         let mut record = None;
-        if advances || !plan.holes.is_empty() {
-            let (holes, alarms) = (plan.holes.clone(), plan.alarms.clone());
-            let body = Body::Advance { watermark: plan.watermark, holes, alarms };
+        if advances || !plan.holes.is_empty() || !plan.closed.is_empty() {
+            let (holes, closed, alarms) = (plan.holes.clone(), plan.closed.clone(), plan.alarms.clone());
+            let body = Body::Advance { watermark: plan.watermark, holes, closed, sources: BTreeMap::new(), alarms };
             record = Some(self.append(ports.log, plan.clock, body).await?);
             self.shorten(ports.log).await;
         }

@@ -124,6 +124,7 @@ fn batch(path: &str) -> Body {
         sources: [(SourceName::new("ads"), cursor)].into(),
         receipt: Receipt::default(),
         holes: Vec::new(),
+        closed: Vec::new(),
         alarms: Vec::new(),
         spec: None,
         freshness_ms: Vec::new(),

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::file::{FileVersion, SourceName};
-use crate::holes::Hole;
+use crate::holes::{ClosedHole, Hole};
 use crate::receipt::{Alarm, Quarantined, Receipt, Requests};
 
 /// The format that this build writes; it reads this and all lower ones.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The number of a record, and the version of every document that its batch wrote. Counts from 1.
 #[derive(
@@ -98,13 +98,20 @@ pub enum Body {
     },
     /// The sink committed a batch under this number.
     Batch(Box<BatchRecord>),
-    /// The watermark moved, or a hole was found; the documents stayed as they were.
+    /// The watermark moved, or what is known of holes, quarantine or withheld removals changed; the documents stayed as
+    /// they were.
     Advance {
         /// Where the watermark stands now.
         watermark: Timestamp,
         /// Holes written down.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         holes: Vec<Hole>,
+        /// Holes that ended.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        closed: Vec<ClosedHole>,
+        /// What became known of sources, no file versions among it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        sources: BTreeMap<SourceName, Cursor>,
         /// Alarms that stood at its tick.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         alarms: Vec<Alarm>,
@@ -123,6 +130,9 @@ pub struct BatchRecord {
     /// Holes that it wrote down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holes: Vec<Hole>,
+    /// Holes that ended with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<ClosedHole>,
     /// Alarms that stood at its tick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<Alarm>,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::file::{FileVersion, SourceName};
-use crate::holes::Hole;
+use crate::holes::{CLOSED_KEPT, ClosedHole, Hole};
 use crate::log::record::{BatchRecord, Body, Cursor, Record, Sequence};
 use crate::ports::Stamp;
 use crate::receipt::Quarantined;
@@ -34,6 +34,9 @@ pub struct PipelineState {
     pub sources: BTreeMap<SourceName, SourceState>,
     /// Holes written down and not closed.
     pub holes: Vec<Hole>,
+    /// The last [`CLOSED_KEPT`] holes that were closed, the newest last.
+    #[serde(default)]
+    pub closed_holes: Vec<ClosedHole>,
     /// The generation's spec.
     pub spec: Option<serde_json::Value>,
     /// The last [`VOID_KEPT`] numbers up to `last` that are neither a batch nor an advance that could be read: claims,
@@ -80,9 +83,12 @@ impl PipelineState {
         self.clock = self.clock.max(Some(record.clock));
         match &record.body {
             Body::Claim { .. } => {}
-            Body::Advance { watermark, holes, .. } => {
+            Body::Advance { watermark, holes, closed, sources, .. } => {
                 self.watermark = self.watermark.max(Some(*watermark));
-                self.holes.extend(holes.iter().cloned());
+                self.apply_holes(holes, closed);
+                for (name, cursor) in sources {
+                    self.sources.entry(name.clone()).or_default().apply(cursor);
+                }
             }
             Body::Batch(batch) => self.apply_batch(record.seq, batch),
         }
@@ -116,11 +122,27 @@ impl PipelineState {
         }
     }
 
+    /// An entry for what is open already takes its place.
+    fn apply_holes(&mut self, opened: &[Hole], closed: &[ClosedHole]) {
+        for hole in opened {
+            match self.holes.iter_mut().find(|known| known.is_same(hole)) {
+                Some(known) => known.clone_from(hole),
+                None => self.holes.push(hole.clone()),
+            }
+        }
+        for ended in closed {
+            self.holes.retain(|hole| !hole.is_same(&ended.hole));
+            self.closed_holes.push(ended.clone());
+        }
+        let surplus = self.closed_holes.len().saturating_sub(CLOSED_KEPT);
+        self.closed_holes.drain(..surplus);
+    }
+
     fn apply_batch(&mut self, seq: Sequence, batch: &BatchRecord) {
         self.watermark = self.watermark.max(Some(batch.watermark));
         self.stamp = Some(Stamp { sequence: seq, watermark: batch.watermark });
         self.documents = batch.receipt.documents;
-        self.holes.extend(batch.holes.iter().cloned());
+        self.apply_holes(&batch.holes, &batch.closed);
         if batch.spec.is_some() {
             self.spec.clone_from(&batch.spec);
         }

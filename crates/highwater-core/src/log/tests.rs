@@ -49,6 +49,7 @@ fn batch_of(watermark: i64, sources: BTreeMap<SourceName, Cursor>) -> Body {
         sources,
         receipt: Receipt::default(),
         holes: Vec::new(),
+        closed: Vec::new(),
         alarms: Vec::new(),
         spec: None,
         freshness_ms: Vec::new(),
@@ -85,6 +86,7 @@ async fn a_store_without_create_if_absent_is_found_out() {
 
 #[tokio::test]
 async fn under_a_lease_no_listing_follows_a_create() {
+    #[derive(Debug)]
     struct Held(bool);
     impl Lease for Held {
         fn holds(&self) -> bool {
@@ -126,7 +128,7 @@ async fn a_record_reads_as_json_for_people() {
     let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
     insta::assert_snapshot!(String::from_utf8_lossy(&bytes), @r#"
     {
-      "format": 1,
+      "format": 2,
       "seq": 1,
       "writer": "w",
       "epoch": 1,
@@ -175,7 +177,7 @@ fn a_starved_starter_gives_way() {
     assert!(matches!(Fault::from(error), Fault::Fenced(_)));
     let error = LogError::NewerFormat { object: "log/00000000000000000007.json".into(), found: 9, known: FORMAT };
     let Fault::Invalid(text) = Fault::from(error) else { panic!("not invalid") };
-    assert_eq!(text, "log/00000000000000000007.json has format 9, this highwater reads up to 1; upgrade highwater");
+    assert_eq!(text, "log/00000000000000000007.json has format 9, this highwater reads up to 2; upgrade highwater");
 }
 
 #[test]
@@ -290,8 +292,15 @@ fn any_body() -> impl Strategy<Value = Body> {
             batch.alarms =
                 vec![Alarm { kind: "source_silent".into(), source: None, since: at, detail: detail.clone() }];
             let ads = SourceName::new("ads");
-            batch.holes =
-                vec![Hole { source: ads, cause: HoleCause::LateFile, from: at, to: at, path: Some(detail), since: at }];
+            batch.holes = vec![Hole {
+                source: ads,
+                cause: HoleCause::LateFile,
+                from: at,
+                to: at,
+                path: Some(detail),
+                since: at,
+                detail: None,
+            }];
             Body::Batch(batch)
         },
     );
@@ -299,7 +308,7 @@ fn any_body() -> impl Strategy<Value = Body> {
         1 => Just(Body::Claim { holder: "host, process 1".into(), version: "0.1.0".into() }),
         1 => any::<u16>().prop_map(|second| Body::Advance {
             watermark: Timestamp::from_second(second.into()).unwrap(),
-            holes: Vec::new(), alarms: Vec::new()
+            holes: Vec::new(), closed: Vec::new(), sources: BTreeMap::new(), alarms: Vec::new()
         }),
         4 => batch,
     ]

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::file::{FileVersion, SourceName};
-use crate::holes::{Hole, HoleCause};
+use crate::holes::{ClosedHole, Hole, HoleCause};
 use crate::listing::View;
 use crate::log::{PipelineState, SourceState};
 use crate::policy::{OnLag, PipelinePolicy, SourcePolicy};
@@ -34,6 +34,8 @@ pub struct Plan {
     pub sources: BTreeMap<SourceName, SourcePlan>,
     /// Holes that it writes down.
     pub holes: Vec<Hole>,
+    /// Holes that end with it.
+    pub closed: Vec<ClosedHole>,
     /// Alarms that stand.
     pub alarms: Vec<Alarm>,
     /// True for a bounded batch of `catch_up`, which ends before the frontier.
@@ -130,6 +132,7 @@ pub fn plan(
         watermark_before: state.watermark,
         sources: BTreeMap::new(),
         holes,
+        closed: Vec::new(),
         alarms: Vec::new(),
         catching_up: limit.is_some(),
     };
@@ -204,7 +207,7 @@ impl Lag {
             let from = passed_over(source, known.iter()).map_or(self.watermark, |end| end.max(self.watermark));
             let (source, cause, to) = (source.clone(), HoleCause::PassedOver, *bound);
             if from < to {
-                holes.push(Hole { source, cause, from, to, path: None, since: clock });
+                holes.push(Hole { source, cause, from, to, path: None, since: clock, detail: None });
             }
         }
         holes

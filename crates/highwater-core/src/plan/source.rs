@@ -315,6 +315,7 @@ fn late(clock: Timestamp, facts: &Facts<'_>, file: &Placed) -> Option<Hole> {
         to: partition.end,
         path: Some(file.version.path.to_string()),
         since: clock,
+        detail: None,
     })
 }
 

@@ -202,6 +202,8 @@ fn troubles(text: &mut String, quarantined: &[Quarantined], holes: &[Hole]) {
         let cause = match hole.cause {
             HoleCause::PassedOver => "passed over".to_owned(),
             HoleCause::LateFile => format!("late file {}", hole.path.as_deref().unwrap_or("?")),
+            HoleCause::Quarantined => format!("unreadable file {}", hole.path.as_deref().unwrap_or("?")),
+            HoleCause::UnderFilled => "under-filled".to_owned(),
         };
         _ = writeln!(text, "  hole {}: {} to {}, {cause}", hole.source, instant(hole.from), instant(hole.to));
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use highwater_core::lease::Lease;
 use highwater_core::ports::{Attempt, Committed, Executed, Executor, Fault, SourceInput, Stamp};
 use highwater_core::receipt::{Mode, Quarantined, Receipt, RejectedRow};
-use highwater_core::{FileVersion, SourceName, Timestamp};
+use highwater_core::{FileVersion, Sequence, SourceName, Timestamp};
 
 use super::budget::Budget;
 use super::difference::{Absent, Difference, Pairs};
@@ -336,7 +337,12 @@ fn name_rejects(receipt: &mut Receipt, rows: Vec<RejectedRow>) {
 
 #[async_trait]
 impl Executor for Engine {
-    async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault> {
+    async fn execute(
+        &mut self,
+        attempt: &Attempt,
+        give_up: &[(SourceName, Arc<str>)],
+        lease: &dyn Lease,
+    ) -> Result<Executed, Fault> {
         let whole = Stopwatch::start();
         if let Some(sink) = &mut self.sink {
             // What an attempt before this one left behind, whatever became of it.
@@ -374,6 +380,9 @@ impl Executor for Engine {
                 return Err(fault);
             }
         };
+        if !lease.holds() {
+            return Err(Fault::Fenced("the lease ended while the batch was made: nothing of it was committed".into()));
+        }
         let commit = Stopwatch::start();
         let sink = self.sink.as_mut().ok_or_else(not_ready)?;
         let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
@@ -396,6 +405,11 @@ impl Executor for Engine {
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
         let spec = if self.stored.as_ref() == Some(&ready.spec) { None } else { Some(ready.spec.to_log()?) };
         Ok(Executed::Committed(Box::new(Committed { receipt, spec })))
+    }
+
+    async fn traces(&mut self, _void: &[Sequence]) -> Result<bool, Fault> {
+        // A commit is all or nothing, and the stamp is in it.
+        Ok(false)
     }
 
     fn recorded(&mut self) {

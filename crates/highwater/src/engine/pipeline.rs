@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_core::driver::{self, Driver, Look, Observer, Ports, Session, TickReport};
-use highwater_core::lease::{FolderLock, Holder};
+use highwater_core::lease::{FolderLock, Holder, Lease, Unguarded};
 use highwater_core::listing::SourceLister;
 use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, Writer, WriterId, claim};
 use highwater_core::partition::Calendar;
 use highwater_core::plan::Plan;
 use highwater_core::policy::{self, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
-use highwater_core::ports::{Clock, Executor as _, Fault};
+use highwater_core::ports::{Clock, Executor as _, Fault, NoOrders};
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -101,7 +101,7 @@ impl Pipeline {
         let log = self.log_under(lock);
         let mut engine = self.engine(progress, session.claimed.state.spec.as_ref())?;
         let mut driver = self.driver(session, &mut engine).await?;
-        let ports = Ports { clock: &*clock, store: &*self.stores, log: &log };
+        let ports = Ports { clock: &*clock, store: &*self.stores, log: &log, orders: &NoOrders };
         let mut tick = driver.tick(ports, &mut engine, Look::Everything).await?;
         while tick.behind {
             tick = driver.tick(ports, &mut engine, Look::Everything).await?;
@@ -123,7 +123,7 @@ impl Pipeline {
         let log = self.log_under(lock.clone());
         loop {
             let session = async {
-                let session = self.claim_under(&log, &*self.clock, lock.is_some()).await?;
+                let session = self.claim_under(&log, &*self.clock, lock.clone()).await?;
                 reports.begin(&session.claimed);
                 let mut ready = match engine.take() {
                     Some(mut engine) => {
@@ -140,7 +140,7 @@ impl Pipeline {
                 Err(fault) => fault,
                 Ok(mut driver) => {
                     let Some(engine) = engine.as_mut() else { continue };
-                    let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &log };
+                    let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &log, orders: &NoOrders };
                     let mut observer = Tell(reports);
                     match driver::run(&mut driver, ports, engine, &mut observer, &mut stop).await {
                         Ok(()) => return Ok(()),
@@ -212,10 +212,15 @@ impl Pipeline {
 
     async fn claim(&self, clock: &dyn Clock) -> Result<(Session, Option<Arc<FolderLock>>), Fault> {
         let lock = self.lock()?;
-        Ok((self.claim_under(&self.log_under(lock.clone()), clock, lock.is_some()).await?, lock))
+        Ok((self.claim_under(&self.log_under(lock.clone()), clock, lock.clone()).await?, lock))
     }
 
-    async fn claim_under(&self, log: &ObjectLog, clock: &dyn Clock, exclusive: bool) -> Result<Session, Fault> {
+    async fn claim_under(
+        &self,
+        log: &ObjectLog,
+        clock: &dyn Clock,
+        lock: Option<Arc<FolderLock>>,
+    ) -> Result<Session, Fault> {
         let holder = self.holder();
         let writer = Writer {
             id: WriterId(nonce().into()),
@@ -227,7 +232,12 @@ impl Pipeline {
             tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
         }
         self.remember(&claimed.state);
-        Ok(Session { claimed, exclusive })
+        let exclusive = lock.is_some();
+        let lease: Arc<dyn Lease> = match lock {
+            Some(lock) => lock,
+            None => Arc::new(Unguarded),
+        };
+        Ok(Session { claimed, exclusive, lease })
     }
 
     /// The stores know local files again by what the log pins.
@@ -324,7 +334,7 @@ fn nothing_kept() -> (Arc<dyn ObjectStore>, Path) {
 pub(super) fn looking(state: PipelineState) -> Session {
     let (writer, epoch) = (WriterId("".into()), state.epoch);
     let claimed = Claimed { writer, epoch, state, damaged: Vec::new(), recent: Vec::new(), replayed: (0, 0) };
-    Session { claimed, exclusive: true }
+    Session { claimed, exclusive: true, lease: Arc::new(Unguarded) }
 }
 
 /// Turns the driver's ticks into reports.

@@ -240,7 +240,7 @@ pub fn record_report(record: &Record) -> Option<BatchReport> {
     let mut report = blank(record.seq, record.clock);
     match &record.body {
         Body::Claim { .. } => return None,
-        Body::Advance { watermark, holes, alarms } => {
+        Body::Advance { watermark, holes, alarms, .. } => {
             report.alarms.clone_from(alarms);
             report.watermark = Some(*watermark);
             report.holes.clone_from(holes);

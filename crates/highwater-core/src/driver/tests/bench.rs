@@ -14,9 +14,10 @@ use object_store::path::Path;
 
 use super::super::*;
 use crate::file::{FileVersion, SeenFile};
+use crate::lease::Unguarded;
 use crate::log::{ObjectLog, Writer, WriterId, claim};
 use crate::plan::tests::script::{at, file, pipeline, source};
-use crate::ports::{Committed, Stamp};
+use crate::ports::{Committed, NoOrders, Stamp};
 use crate::receipt::Quarantined;
 
 /// A clock that moves when it is told to, and by what is slept.
@@ -141,7 +142,12 @@ pub struct Model {
 
 #[async_trait]
 impl Executor for Model {
-    async fn execute(&mut self, attempt: &Attempt, give_up: &[(SourceName, Arc<str>)]) -> Result<Executed, Fault> {
+    async fn execute(
+        &mut self,
+        attempt: &Attempt,
+        give_up: &[(SourceName, Arc<str>)],
+        _lease: &dyn Lease,
+    ) -> Result<Executed, Fault> {
         self.attempts.lock().unwrap().push(attempt.clone());
         let on = self.script.pop_front();
         match on {
@@ -198,6 +204,10 @@ impl Executor for Model {
         committed.receipt.quarantined = failed;
         committed.receipt.documents = self.index.len() as u64;
         Ok(Executed::Committed(Box::new(committed)))
+    }
+
+    async fn traces(&mut self, _void: &[Sequence]) -> Result<bool, Fault> {
+        Ok(false)
     }
 
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
@@ -311,7 +321,7 @@ impl Bench {
         let writer = Writer { id, holder: "host".into(), version: "0".into() };
         let claimed = claim(&self.log(), self.time.now(), &writer).await.unwrap();
         self.model.parts.clear();
-        let session = Session { claimed, exclusive };
+        let session = Session { claimed, exclusive, lease: Arc::new(Unguarded) };
         Driver::start(self.policy.clone(), vec![self.source.clone()], session, &mut self.model).await.unwrap()
     }
 
@@ -321,7 +331,7 @@ impl Bench {
 
     pub async fn tick_on(&mut self, driver: &mut Driver, log: &dyn BatchLog, look: Look) -> Result<TickReport, Fault> {
         let (clock, store) = (self.time.clone(), self.shelf.clone());
-        let ports = Ports { clock: &*clock, store: &*store, log };
+        let ports = Ports { clock: &*clock, store: &*store, log, orders: &NoOrders };
         driver.tick(ports, &mut self.model, look).await
     }
 

@@ -10,6 +10,7 @@ use super::bench::{Bench, On, Time};
 use crate::log::ObjectLog;
 use crate::plan::tests::script::at;
 use crate::policy::OnLag;
+use crate::ports::NoOrders;
 
 #[derive(Default)]
 struct Seen(Vec<String>);
@@ -30,7 +31,7 @@ async fn go(
 ) -> (Result<(), Fault>, Vec<String>) {
     let log: ObjectLog = bench.log();
     let (clock, store) = (bench.time.clone(), bench.shelf.clone());
-    let ports = Ports { clock: &*clock, store: &*store, log: &log };
+    let ports = Ports { clock: &*clock, store: &*store, log: &log, orders: &NoOrders };
     let mut seen = Seen::default();
     let ended = run(driver, ports, &mut bench.model, &mut seen, stop).await;
     (ended, seen.0)
@@ -73,7 +74,7 @@ async fn a_batch_in_hand_ends_before_the_loop_does() {
     bench.model.script = [On::Slow].into();
     let mut driver = bench.start(true).await;
     let (log, store, stop) = (bench.log(), bench.shelf.clone(), after_attempts(&bench, 1));
-    let ports = Ports { clock: &Patient(bench.time.now()), store: &*store, log: &log };
+    let ports = Ports { clock: &Patient(bench.time.now()), store: &*store, log: &log, orders: &NoOrders };
     let mut seen = Seen::default();
     run(&mut driver, ports, &mut bench.model, &mut seen, stop).await.unwrap();
     assert_eq!(seen.0, ["record 2"]);

@@ -132,7 +132,13 @@ async fn from_behind(place: Place) -> Outcome {
     ensure(gone.is_err(), || "record 4 was not trimmed".into())?;
     let late = old.record(
         Timestamp::UNIX_EPOCH,
-        Body::Advance { watermark: Timestamp::UNIX_EPOCH, holes: Vec::new(), alarms: Vec::new() },
+        Body::Advance {
+            watermark: Timestamp::UNIX_EPOCH,
+            holes: Vec::new(),
+            closed: Vec::new(),
+            sources: std::collections::BTreeMap::new(),
+            alarms: Vec::new(),
+        },
     );
     same("the old writer's append", log.append(&late).await.map_err(say)?, Appended::Conflict)?;
     same("state", log.load().await.map_err(say)?.state, new.state)

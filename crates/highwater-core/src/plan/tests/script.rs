@@ -167,13 +167,17 @@ impl World {
                 sources,
                 receipt: Receipt::default(),
                 holes,
+                closed: plan.closed.clone(),
                 alarms: Vec::new(),
                 requests: Default::default(),
                 spec: None,
                 freshness_ms: Vec::new(),
             }))
         } else {
-            crate::log::Body::Advance { watermark, holes, alarms: Vec::new() }
+            {
+                let (closed, sources) = (plan.closed.clone(), BTreeMap::new());
+                crate::log::Body::Advance { watermark, holes, closed, sources, alarms: Vec::new() }
+            }
         };
         let writer = WriterId("w".into());
         let seq = self.state.next();

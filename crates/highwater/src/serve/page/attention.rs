@@ -132,6 +132,8 @@ fn cause(cause: HoleCause) -> &'static str {
     match cause {
         HoleCause::PassedOver => "the lag was longer than the window; the index went on at the newest state",
         HoleCause::LateFile => "a file landed behind the window",
+        HoleCause::Quarantined => "a file cannot be read",
+        HoleCause::UnderFilled => "far less data than the source's partitions usually hold",
     }
 }
 

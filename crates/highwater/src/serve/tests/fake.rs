@@ -108,6 +108,7 @@ impl FakeView {
             to: at("2026-04-30T03:00:00Z"),
             path: None,
             since: at("2026-05-01T11:00:00Z"),
+            detail: None,
         }];
         status.rejected = vec![RejectedRow {
             source: Some(source),
