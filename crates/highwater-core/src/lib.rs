@@ -9,12 +9,14 @@ pub mod holes;
 pub mod lease;
 pub mod listing;
 pub mod log;
+pub mod orders;
 pub mod partition;
 pub mod plan;
 pub mod policy;
 pub mod ports;
 pub mod receipt;
 pub mod sim;
+pub mod withheld;
 
 pub use file::{FileVersion, SeenFile, SourceName};
 pub use jiff::Timestamp;

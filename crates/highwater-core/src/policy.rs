@@ -38,6 +38,46 @@ pub struct SourcePolicy {
     pub name: SourceName,
     /// Where its time is, or that it has none.
     pub time: TimePolicy,
+    /// Which removals are withheld.
+    pub guard: Guard,
+}
+
+/// When removals of files are not believed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// `None`: every removal is applied.
+    pub limit: Option<GuardLimit>,
+    /// How long a rewritten partition must stand unchanged before it is applied by itself.
+    pub settle: SignedDuration,
+}
+
+/// Removals past both bounds within one revisit cycle are withheld.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuardLimit {
+    /// So many files may vanish, whatever their share.
+    pub files: u64,
+    /// So many of a hundred live files may vanish, whatever their number.
+    pub percent: u64,
+}
+
+impl Default for GuardLimit {
+    fn default() -> Self {
+        Self { files: 10, percent: 10 }
+    }
+}
+
+impl GuardLimit {
+    /// True if `vanished` of `live` files are more than may vanish.
+    pub fn is_passed(&self, vanished: u64, live: u64) -> bool {
+        let (share, allowed) = (u128::from(vanished) * 100, u128::from(live) * u128::from(self.percent));
+        vanished > self.files && share > allowed
+    }
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self { limit: Some(GuardLimit::default()), settle: SignedDuration::from_mins(1) }
+    }
 }
 
 /// Whether a source's files are named by time.

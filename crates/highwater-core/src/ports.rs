@@ -1,6 +1,6 @@
 //! What the core asks of the world: a clock, a store to list, an executor of batches. The log's port stands in [`crate::log`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -70,6 +70,9 @@ pub struct SourceInput {
     pub dropped: Vec<FileVersion>,
     /// End of the newest partition in which data was ever seen; `None` for a reference source.
     pub newest_end: Option<Timestamp>,
+    /// Paths in `live` whose pinned version no complete listing shows any more, and which stay all the same: rows that
+    /// are not at hand may be had from the store or not, and nothing has moved if they are not there.
+    pub withheld: BTreeSet<Arc<str>>,
 }
 
 /// One try at one batch.

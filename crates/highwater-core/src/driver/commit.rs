@@ -127,6 +127,7 @@ fn cursor(planned: &SourcePlan, failed: &[&Quarantined], source: &SourceName, st
         evict_before: planned.evict_before,
         newest_end: planned.newest_end,
         released: planned.released.clone(),
+        withheld: planned.change.clone(),
         ..Cursor::default()
     };
     for version in &planned.added {

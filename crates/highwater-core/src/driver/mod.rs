@@ -2,6 +2,7 @@
 //! through the ports.
 
 mod commit;
+mod orders;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -14,12 +15,14 @@ use jiff::Timestamp;
 use crate::file::SourceName;
 use crate::lease::Lease;
 use crate::listing::SourceLister;
-use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence};
+use crate::log::{BatchLog, Body, Claimed, Cursor, PipelineState, Record, Sequence};
 use crate::plan::{Facts, Plan, Scope, plan};
 use crate::policy::{PipelinePolicy, SourcePolicy};
-use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Orders, SourceInput, Store};
+use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Order, Orders, SourceInput, Store};
 use crate::receipt::{Alarm, Quarantined, Requests};
+use crate::withheld::WithheldChange;
 
+use orders::carried_out;
 pub use run::{Observer, run};
 
 /// The alarm of batches that lack rows of a pinned file.
@@ -171,12 +174,19 @@ impl Driver {
         self.require_first_listings()?;
         let mut moves: BTreeMap<(SourceName, Arc<str>), usize> = BTreeMap::new();
         let mut unreadable: Vec<Quarantined> = Vec::new();
+        let mut orders: Option<Vec<Order>> = None;
         loop {
-            let mut plan = self.plan_without(clock, &unreadable)?;
+            let mut plan = self.plan_without(clock, &unreadable, orders.as_deref().unwrap_or_default())?;
+            if orders.is_none() && self.has_use_for_orders(&plan) {
+                orders = Some(self.waiting_orders(ports.orders).await);
+                continue;
+            }
             self.add_alarms(ports.store, &mut plan);
             self.date(&mut plan.alarms);
             if !self.needs_batch(&plan, executor.reads_watermark()) {
-                return self.finish_without_batch(ports, plan, listed).await;
+                let report = self.finish_without_batch(ports, plan, listed).await?;
+                carried_out(ports.orders, orders).await;
+                return Ok(report);
             }
             let attempt = self.attempt(&plan);
             self.require_newest_claim(ports.log).await?;
@@ -185,6 +195,7 @@ impl Driver {
                 Executed::Committed(committed) => {
                     let record = self.record(ports, &plan, *committed).await?;
                     executor.recorded();
+                    carried_out(ports.orders, orders).await;
                     return Ok(self.report(ports, plan, Some(record), listed));
                 }
                 Executed::Unreadable(files) => unreadable.extend(files),
@@ -225,22 +236,23 @@ impl Driver {
 
     /// What the next batch would be, from what was last listed.
     pub fn plan(&self, clock: Timestamp) -> Result<Plan, Fault> {
-        self.plan_from(clock, self.state())
+        self.plan_from(clock, self.state(), &[])
     }
 
-    fn plan_from(&self, clock: Timestamp, state: &PipelineState) -> Result<Plan, Fault> {
+    fn plan_from(&self, clock: Timestamp, state: &PipelineState, orders: &[Order]) -> Result<Plan, Fault> {
         let mut facts = BTreeMap::new();
         for (name, lister) in &self.listers {
             let (policy, view, prefixes) = (lister.policy(), lister.view(), lister.prefixes());
-            facts.insert(name.clone(), Facts { policy, view, prefixes });
+            let (cycle, accepted) = (lister.revisit_bound(clock), orders::accepted(orders, name));
+            facts.insert(name.clone(), Facts { policy, view, prefixes, cycle, accepted });
         }
         let scope = if self.fresh || self.compare_all { Scope::All } else { Scope::Changed };
         plan(clock, state, &facts, &self.policy, scope).map_err(|halted| Fault::Halted(halted.to_string()))
     }
 
     /// The plan, with these files in quarantine: what cannot be read is no data, moves no window, and replaces nothing.
-    fn plan_without(&self, clock: Timestamp, unreadable: &[Quarantined]) -> Result<Plan, Fault> {
-        if unreadable.is_empty() {
+    fn plan_without(&self, clock: Timestamp, unreadable: &[Quarantined], orders: &[Order]) -> Result<Plan, Fault> {
+        if unreadable.is_empty() && orders.is_empty() {
             return self.plan(clock);
         }
         let mut state = self.state().clone();
@@ -251,7 +263,8 @@ impl Driver {
             source.quarantined.insert(entry.version.path.clone(), entry.clone());
             entries.push(entry);
         }
-        let mut plan = self.plan_from(clock, &state)?;
+        orders::retry(orders, unreadable, &mut state);
+        let mut plan = self.plan_from(clock, &state, orders)?;
         for entry in entries {
             if let Some(source) = plan.sources.get_mut(&entry.source) {
                 source.quarantined.push(entry);
@@ -340,6 +353,7 @@ impl Driver {
     /// True if a tick with this plan would execute a batch.
     pub fn needs_batch(&self, plan: &Plan, reads_watermark: bool) -> bool {
         plan.changes()
+            || self.state().add_only && plan.sources.values().any(|source| !source.change.returned.is_empty())
             || self.compare_all && self.has_data(plan)
             || reads_watermark && plan.advances() && self.has_data(plan)
     }
@@ -364,14 +378,15 @@ impl Driver {
                 }
             }
             let (added, dropped, newest_end) = (planned.added.clone(), planned.dropped.clone(), planned.newest_end);
-            sources.insert(name.clone(), SourceInput { live, added, dropped, newest_end });
+            let withheld = planned.withheld.clone();
+            sources.insert(name.clone(), SourceInput { live, added, dropped, newest_end, withheld });
         }
         Attempt {
             sequence: self.state().next(),
             clock: plan.clock,
             watermark: plan.watermark,
             sources,
-            compare_all: self.compare_all,
+            compare_all: self.compare_all || self.state().add_only,
             void: self.state().void.clone(),
         }
     }
@@ -403,9 +418,10 @@ impl Driver {
             None => true,
         };
         let mut record = None;
-        if advances || !plan.holes.is_empty() || !plan.closed.is_empty() {
+        if advances || plan.learns() {
             let (holes, closed, alarms) = (plan.holes.clone(), plan.closed.clone(), plan.alarms.clone());
-            let body = Body::Advance { watermark: plan.watermark, holes, closed, sources: BTreeMap::new(), alarms };
+            let sources = learnt(&plan);
+            let body = Body::Advance { watermark: plan.watermark, holes, closed, sources, alarms };
             record = Some(self.append(ports.log, plan.clock, body).await?);
             self.shorten(ports.log).await;
         }
@@ -460,6 +476,14 @@ impl Driver {
             behind,
         }
     }
+}
+
+/// What an advance says of sources.
+fn learnt(plan: &Plan) -> BTreeMap<SourceName, Cursor> {
+    let changed = plan.sources.iter().filter(|(_, planned)| !planned.change.is_empty());
+    let cursor =
+        |change: &WithheldChange| Cursor { kind: "files".into(), withheld: change.clone(), ..Cursor::default() };
+    changed.map(|(name, planned)| (name.clone(), cursor(&planned.change))).collect()
 }
 
 fn lacking(files: &[String], since: Timestamp) -> Option<Alarm> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::file::{FileVersion, SourceName};
 use crate::holes::{ClosedHole, Hole};
 use crate::receipt::{Alarm, Quarantined, Receipt, Requests};
+use crate::withheld::WithheldChange;
 
 /// The format that this build writes; it reads this and all lower ones.
 pub const FORMAT: u32 = 2;
@@ -171,4 +172,7 @@ pub struct Cursor {
     /// Paths that are in quarantine no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Arc<str>>,
+    /// What became known of withheld removals.
+    #[serde(default, skip_serializing_if = "WithheldChange::is_empty")]
+    pub withheld: WithheldChange,
 }

@@ -11,6 +11,7 @@ use crate::holes::{CLOSED_KEPT, ClosedHole, Hole};
 use crate::log::record::{BatchRecord, Body, Cursor, Record, Sequence};
 use crate::ports::Stamp;
 use crate::receipt::Quarantined;
+use crate::withheld::Withheld;
 
 /// How many void numbers a state remembers.
 pub const VOID_KEPT: usize = 64;
@@ -37,6 +38,10 @@ pub struct PipelineState {
     /// The last [`CLOSED_KEPT`] holes that were closed, the newest last.
     #[serde(default)]
     pub closed_holes: Vec<ClosedHole>,
+    /// True if the last batch could only add: once all rows are at hand again, the next one has to make good what it
+    /// left out.
+    #[serde(default)]
+    pub add_only: bool,
     /// The generation's spec.
     pub spec: Option<serde_json::Value>,
     /// The last [`VOID_KEPT`] numbers up to `last` that are neither a batch nor an advance that could be read: claims,
@@ -62,6 +67,9 @@ pub struct SourceState {
     pub live: Arc<BTreeMap<Arc<str>, FileVersion>>,
     /// Files that could not be read, by path.
     pub quarantined: BTreeMap<Arc<str>, Quarantined>,
+    /// Pinned files that are gone from the listings.
+    #[serde(default)]
+    pub withheld: Withheld,
 }
 
 impl PipelineState {
@@ -87,10 +95,10 @@ impl PipelineState {
                 self.watermark = self.watermark.max(Some(*watermark));
                 self.apply_holes(holes, closed);
                 for (name, cursor) in sources {
-                    self.sources.entry(name.clone()).or_default().apply(cursor);
+                    self.sources.entry(name.clone()).or_default().apply(cursor, record.clock);
                 }
             }
-            Body::Batch(batch) => self.apply_batch(record.seq, batch),
+            Body::Batch(batch) => self.apply_batch(record, batch),
         }
     }
 
@@ -138,30 +146,33 @@ impl PipelineState {
         self.closed_holes.drain(..surplus);
     }
 
-    fn apply_batch(&mut self, seq: Sequence, batch: &BatchRecord) {
+    fn apply_batch(&mut self, record: &Record, batch: &BatchRecord) {
         self.watermark = self.watermark.max(Some(batch.watermark));
-        self.stamp = Some(Stamp { sequence: seq, watermark: batch.watermark });
+        self.stamp = Some(Stamp { sequence: record.seq, watermark: batch.watermark });
         self.documents = batch.receipt.documents;
+        self.add_only = batch.receipt.add_only;
         self.apply_holes(&batch.holes, &batch.closed);
         if batch.spec.is_some() {
             self.spec.clone_from(&batch.spec);
         }
         for (name, cursor) in &batch.sources {
-            self.sources.entry(name.clone()).or_default().apply(cursor);
+            self.sources.entry(name.clone()).or_default().apply(cursor, record.clock);
         }
     }
 }
 
 impl SourceState {
-    fn apply(&mut self, cursor: &Cursor) {
+    fn apply(&mut self, cursor: &Cursor, clock: Timestamp) {
         self.evict_before = self.evict_before.max(cursor.evict_before);
         self.newest_end = self.newest_end.max(cursor.newest_end);
         if !cursor.added.is_empty() || !cursor.removed.is_empty() {
             let live = Arc::make_mut(&mut self.live);
             for path in &cursor.removed {
                 live.remove(path);
+                self.withheld.paths.remove(path);
             }
             for version in &cursor.added {
+                self.withheld.paths.remove(&version.path);
                 live.insert(version.path.clone(), version.clone());
             }
         }
@@ -171,6 +182,7 @@ impl SourceState {
         for entry in &cursor.quarantined {
             self.quarantined.insert(entry.version.path.clone(), entry.clone());
         }
+        self.withheld.apply(&cursor.withheld, clock);
     }
 }
 

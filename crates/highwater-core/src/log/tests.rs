@@ -16,6 +16,7 @@ use crate::holes::{Hole, HoleCause};
 use crate::lease::Lease;
 use crate::ports::Clock;
 use crate::receipt::{Alarm, Quarantined, Receipt};
+use crate::withheld::{Standing, Vanished, WithheldChange};
 
 struct Hasty;
 
@@ -267,8 +268,9 @@ fn any_quarantined() -> impl Strategy<Value = Quarantined> {
 
 fn any_cursor() -> impl Strategy<Value = Cursor> {
     let paths = || prop::collection::vec(any_path(), 0..4);
-    (paths(), paths(), prop::collection::vec(any_quarantined(), 0..2), paths(), any::<Option<u16>>()).prop_map(
-        |(added, removed, quarantined, released, bound)| Cursor {
+    let change = (paths(), paths(), any::<Option<u16>>());
+    (paths(), paths(), prop::collection::vec(any_quarantined(), 0..2), paths(), any::<Option<u16>>(), change).prop_map(
+        |(added, removed, quarantined, released, bound, change)| Cursor {
             kind: "files".into(),
             evict_before: bound.map(|second| Timestamp::from_second(second.into()).unwrap()),
             newest_end: bound.map(|second| Timestamp::from_second(i64::from(second) + 60).unwrap()),
@@ -276,8 +278,20 @@ fn any_cursor() -> impl Strategy<Value = Cursor> {
             removed,
             quarantined,
             released,
+            withheld: any_change(change),
         },
     )
+}
+
+fn any_change((withheld, returned, second): (Vec<Arc<str>>, Vec<Arc<str>>, Option<u16>)) -> WithheldChange {
+    let at = second.map(|second| Timestamp::from_second(second.into()).unwrap());
+    WithheldChange {
+        withheld,
+        returned,
+        standing: at.iter().map(|since| Standing { partition: at, listing: "f00".into(), since: *since }).collect(),
+        resolved: vec![None, at],
+        vanished: at.map(|at| Vanished { since: Some(at), now: 3, before: 2 }),
+    }
 }
 
 fn any_body() -> impl Strategy<Value = Body> {

@@ -3,9 +3,13 @@
 use jiff::Timestamp;
 
 use super::Facts;
+use super::guard::Withholding;
 use super::source::{Planned, Range};
 use crate::listing::Placed;
 use crate::receipt::Alarm;
+
+/// The alarm of removals that are seen and not applied.
+pub const REMOVALS_WITHHELD: &str = "removals_withheld";
 
 pub(super) fn raise(
     clock: Timestamp,
@@ -15,6 +19,10 @@ pub(super) fn raise(
     planned: &Planned,
     alarms: &mut Vec<Alarm>,
 ) {
+    if let Some(Withholding { since, detail }) = &planned.withholding {
+        let (kind, source, detail) = (REMOVALS_WITHHELD.into(), Some(facts.policy.name.clone()), detail.clone());
+        alarms.push(Alarm { kind, source, since: *since, detail });
+    }
     let mut add = |kind: &str, detail: String| {
         alarms.push(Alarm { kind: kind.into(), source: Some(facts.policy.name.clone()), since: clock, detail });
     };

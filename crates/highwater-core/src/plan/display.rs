@@ -29,6 +29,15 @@ impl fmt::Display for Plan {
             for path in &source.released {
                 writeln!(f, "  ~ {path}")?;
             }
+            for path in &source.change.withheld {
+                writeln!(f, "  withheld {path}")?;
+            }
+            for path in &source.change.returned {
+                writeln!(f, "  returned {path}")?;
+            }
+            for version in &source.held {
+                writeln!(f, "  waits {}", version.path)?;
+            }
         }
         for hole in &self.holes {
             let path = hole.path.as_ref().map(|path| format!(" ({path})")).unwrap_or_default();

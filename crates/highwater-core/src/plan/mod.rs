@@ -3,11 +3,14 @@
 
 mod alarms;
 mod display;
+mod guard;
 mod source;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -18,7 +21,9 @@ use crate::listing::View;
 use crate::log::{PipelineState, SourceState};
 use crate::policy::{OnLag, PipelinePolicy, SourcePolicy};
 use crate::receipt::{Alarm, Quarantined};
+use crate::withheld::WithheldChange;
 
+pub use alarms::REMOVALS_WITHHELD;
 pub use source::watermark_of;
 
 /// What a batch would do.
@@ -56,7 +61,14 @@ pub struct SourcePlan {
     /// Versions set aside without reading them.
     pub quarantined: Vec<Quarantined>,
     /// Paths that leave the quarantine without being read: their file is gone, or out of the live range.
-    pub released: Vec<std::sync::Arc<str>>,
+    pub released: Vec<Arc<str>>,
+    /// Pinned paths that stay though no complete listing shows their pinned version: removals that are withheld, and
+    /// files whose new version waits with them.
+    pub withheld: BTreeSet<Arc<str>>,
+    /// Versions that wait for withheld removals of their partition, in path order.
+    pub held: Vec<FileVersion>,
+    /// What the log is to know of withheld removals.
+    pub change: WithheldChange,
 }
 
 /// Why there is no plan.
@@ -93,6 +105,10 @@ pub struct Facts<'a> {
     pub view: &'a View,
     /// Tells under which prefix a path is listed.
     pub prefixes: &'a dyn Prefixes,
+    /// R: within so long every prefix of the live range is listed.
+    pub cycle: Duration,
+    /// Removals that are withheld since then or longer are accepted.
+    pub accepted: Option<Timestamp>,
 }
 
 /// Ties paths and partitions to listed prefixes.
@@ -154,6 +170,12 @@ impl Plan {
         self.sources.values().any(SourcePlan::changes)
     }
 
+    /// True if something became known that the log keeps, though the tables stay as they are.
+    pub fn learns(&self) -> bool {
+        !(self.holes.is_empty() && self.closed.is_empty())
+            || self.sources.values().any(|source| !source.change.is_empty())
+    }
+
     /// True if the watermark moves.
     pub fn advances(&self) -> bool {
         self.watermark_before != Some(self.watermark)
@@ -161,6 +183,13 @@ impl Plan {
 }
 
 impl SourcePlan {
+    /// Puts paths in order, where several rules have named them.
+    fn in_order(&mut self) {
+        let versions = [&mut self.added, &mut self.dropped, &mut self.held];
+        versions.into_iter().for_each(|list| list.sort_by(|a, b| a.path.cmp(&b.path)));
+        self.released.sort();
+    }
+
     /// True if the source's table, or what is known of its quarantine, changes.
     pub fn changes(&self) -> bool {
         let Self { added, dropped, quarantined, released, .. } = self;

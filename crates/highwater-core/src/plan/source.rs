@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::alarms::raise;
+use super::guard::{self, Asked, Withholding, start_of};
 use super::{Facts, Scope, SourcePlan, passed_over};
 use crate::file::{FileVersion, SourceName};
 use crate::holes::{Hole, HoleCause};
@@ -21,6 +22,7 @@ const LAST_RETRY: SignedDuration = SignedDuration::from_secs(3600);
 pub(super) struct Planned {
     pub plan: SourcePlan,
     pub late: Vec<Hole>,
+    pub withholding: Option<Withholding>,
 }
 
 /// W: the least of the sources' watermarks, never moving back. Where the batch `skips` a lag, what lies before the live
@@ -124,10 +126,14 @@ pub(super) fn plan(
     let mut planned = Planned {
         plan: SourcePlan { evict_before: range.evict_before, newest_end: range.newest_end, ..SourcePlan::default() },
         late: Vec::new(),
+        withholding: None,
     };
+    let mut asked = Asked::default();
     for path in candidates(before, facts, &range, scope) {
-        consider(&path, times.clock, before, facts, &range, &mut planned);
+        consider(&path, times.clock, before, facts, &range, &mut planned, &mut asked);
     }
+    planned.withholding = guard::decide(times.clock, before, facts, asked, &mut planned.plan);
+    planned.plan.in_order();
     raise(times.clock, times.watermark, facts, &range, &planned, alarms);
     planned
 }
@@ -220,7 +226,20 @@ fn candidates(before: &SourceState, facts: &Facts<'_>, range: &Range, scope: Sco
     if scope == Scope::All || range.evict_moved {
         paths.extend(before.live.keys().cloned());
     }
+    paths.extend(concerned_by_withheld(before, facts));
     paths
+}
+
+/// Withheld files, and what is listed in their partitions: the log, not the listings' changes, says that they wait.
+fn concerned_by_withheld(before: &SourceState, facts: &Facts<'_>) -> BTreeSet<Arc<str>> {
+    let withheld = &before.withheld.paths;
+    if withheld.is_empty() {
+        return BTreeSet::new();
+    }
+    let partitions: BTreeSet<_> = withheld.keys().map(|path| start_of(path, facts)).collect();
+    let there = |file: &&Placed| partitions.contains(&file.partition.map(|partition| partition.start));
+    let listed = facts.view.files().values().filter(there).map(|file| file.version.path.clone());
+    withheld.keys().cloned().chain(listed).collect()
 }
 
 /// Pinned files below prefixes that were listed for the first time: one that is not there has vanished unseen.
@@ -239,15 +258,20 @@ fn consider(
     facts: &Facts<'_>,
     range: &Range,
     planned: &mut Planned,
+    asked: &mut Asked,
 ) {
     let live = before.live.get(path);
     let quarantined = before.quarantined.get(path);
     let plan = &mut planned.plan;
     let Some(seen) = facts.view.files().get(path) else {
         let looked_at = facts.prefixes.of_path(path).is_some_and(|prefix| facts.view.listed_at(&prefix).is_some());
-        if looked_at || is_evicted(path, range, facts) {
-            plan.dropped.extend(live.cloned());
-            plan.released.extend(quarantined.map(|_| path.clone()));
+        match live {
+            Some(version) if looked_at && !is_evicted(path, range, facts) => asked.goes(version),
+            _ if looked_at || is_evicted(path, range, facts) => {
+                plan.dropped.extend(live.cloned());
+                plan.released.extend(quarantined.map(|_| path.clone()));
+            }
+            _ => {}
         }
         return;
     };
@@ -283,8 +307,7 @@ fn consider(
     if !due {
         return;
     }
-    plan.added.push(seen.version.clone());
-    plan.dropped.extend(live.cloned());
+    asked.comes(seen, live);
 }
 
 /// A live path that no listing knows: its partition may have left the window before this process saw it, or the layout

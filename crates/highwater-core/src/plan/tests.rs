@@ -1,4 +1,5 @@
 mod files;
+mod guard;
 mod lag;
 mod properties;
 mod quarantine;

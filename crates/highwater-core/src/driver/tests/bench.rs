@@ -16,8 +16,9 @@ use super::super::*;
 use crate::file::{FileVersion, SeenFile};
 use crate::lease::Unguarded;
 use crate::log::{ObjectLog, Writer, WriterId, claim};
+use crate::orders::ObjectOrders;
 use crate::plan::tests::script::{at, file, pipeline, source};
-use crate::ports::{Committed, NoOrders, Stamp};
+use crate::ports::{Committed, Stamp};
 use crate::receipt::Quarantined;
 
 /// A clock that moves when it is told to, and by what is slept.
@@ -165,11 +166,16 @@ impl Executor for Model {
         }
         assert!(self.stamp.is_none_or(|stamp| stamp.sequence < attempt.sequence), "a stale writer came through");
         let (mut moved, mut failed, mut wanted) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut lacking = Vec::new();
         for (name, input) in &attempt.sources {
             for version in input.live.values() {
                 match self.read(version) {
                     Read::Rows => {
                         wanted.insert(version.path.to_string(), version.etag.to_string());
+                        continue;
+                    }
+                    Read::Other if input.withheld.contains(&version.path) => {
+                        lacking.push(version.path.to_string());
                         continue;
                     }
                     Read::Other if !give_up.contains(&(name.clone(), version.path.clone())) => {
@@ -194,6 +200,10 @@ impl Executor for Model {
             let path = file.version.path.to_string();
             wanted.extend(self.index.get(&path).map(|etag| (path, etag.clone())));
         }
+        if !lacking.is_empty() {
+            // Nothing is taken away, and nothing is written over.
+            wanted.extend(self.index.clone());
+        }
         self.check_difference(attempt, &wanted);
         self.index = wanted;
         self.stamp = Some(Stamp { sequence: attempt.sequence, watermark: attempt.watermark });
@@ -202,6 +212,8 @@ impl Executor for Model {
         }
         let mut committed = Committed::default();
         committed.receipt.quarantined = failed;
+        committed.receipt.add_only = !lacking.is_empty();
+        committed.receipt.lacking = lacking;
         committed.receipt.documents = self.index.len() as u64;
         Ok(Executed::Committed(Box::new(committed)))
     }
@@ -331,8 +343,13 @@ impl Bench {
 
     pub async fn tick_on(&mut self, driver: &mut Driver, log: &dyn BatchLog, look: Look) -> Result<TickReport, Fault> {
         let (clock, store) = (self.time.clone(), self.shelf.clone());
-        let ports = Ports { clock: &*clock, store: &*store, log, orders: &NoOrders };
+        let orders = self.orders();
+        let ports = Ports { clock: &*clock, store: &*store, log, orders: &orders };
         driver.tick(ports, &mut self.model, look).await
+    }
+
+    pub fn orders(&self) -> ObjectOrders {
+        ObjectOrders::new(self.objects.clone(), &Path::from("state"))
     }
 
     /// `path#etag` of each document, the day left out.

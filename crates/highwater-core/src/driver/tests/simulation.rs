@@ -129,6 +129,8 @@ impl Simulation {
             *etag = "9".into();
         }
         self.bench.wait(2 * 3600);
+        let everything = Order::AcceptRemovals { source: None, at: Timestamp::MAX };
+        self.bench.orders().give("all", &everything).await.unwrap();
         let log = self.bench.log();
         for _ in 0..100 {
             match self.bench.tick_on(&mut self.driver, &log, Look::Everything).await {

@@ -1,6 +1,7 @@
 //! What holds after any sequence of ticks, with whatever failures, changes and clocks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -40,8 +41,13 @@ fn any_rule() -> impl Strategy<Value = OnLag> {
 }
 
 fn any_source() -> impl Strategy<Value = SourcePolicy> {
-    let options: Vec<&[&str]> =
-        vec![&["hold=never"], &["hold=1h"], &["window=5h", "hold=3h"], &["hold=never", "forever=02:00"]];
+    let options: Vec<&[&str]> = vec![
+        &["hold=never", "guard=never"],
+        &["hold=1h"],
+        &["window=5h", "hold=3h", "guard=1/10%"],
+        &["hold=never", "guard=1/30%"],
+        &["hold=never", "forever=02:00", "guard=0/20%"],
+    ];
     prop::sample::select(options).prop_map(|options| source("ads", "1h", options))
 }
 
@@ -130,7 +136,14 @@ proptest! {
                 let passed = lags.map(|hole| hole.to).max().unwrap_or(was);
                 prop_assert!(passed >= bound, "{} to {} is neither live nor a hole", was, bound);
             }
+            let pinned: Vec<Arc<str>> = before.sources.values().flat_map(|s| s.live.keys().cloned()).collect();
+            prop_assert!(planned.withheld.iter().all(|path| pinned.contains(path)), "what is withheld is pinned");
             run.world.commit(&plan);
+            for state in run.world.state.sources.values() {
+                let known = &state.withheld;
+                prop_assert!(known.paths.keys().all(|path| state.live.contains_key(path)), "what is withheld is pinned");
+                prop_assert!(known.standing.len() <= known.paths.len(), "only partitions with withheld files stand");
+            }
             let state = &run.world.state.sources.get(&SourceName::new("ads"));
             for version in state.iter().flat_map(|state| state.live.values()) {
                 let hour = hour_of_path(&version.path);

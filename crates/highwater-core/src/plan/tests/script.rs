@@ -2,7 +2,8 @@
 //!
 //! One line each; all times are of one day, `10/a#1` is the file `a` of etag 1 in hour 10, `#0` one of zero bytes:
 //! `source NAME STEP [window=3h] [settle=5m] [hold=1h|never] [skew=1h] [forever=02:00]` (or `source NAME reference`),
-//! `on_lag RULE`, `W 10:00`, `clock 10:05`, `E NAME 07:00`, `newest NAME 10:00`, `live NAME FILE…`,
+//! both may have `[guard=3/50%|never]` (10 files and 10 % otherwise), the reference `[settle=1m]`; `accept NAME 10:00`
+//! (removals withheld since then or longer, in the next plans; `accept NAME never` ends it), `on_lag RULE`, `W 10:00`, `clock 10:05`, `E NAME 07:00`, `newest NAME 10:00`, `live NAME FILE…`,
 //! `quarantined NAME FILE since=10:00 attempts=1`, `list NAME 07-10 at 10:10: FILE…` (complete listings of these
 //! hours), `fail NAME 09`, then `plan 10:10` (shows a plan) or `tick 10:10` (shows it and commits it).
 
@@ -18,6 +19,7 @@ use crate::file::SeenFile;
 use crate::listing::SourceLister;
 use crate::log::{BatchRecord, Cursor, FORMAT, Record, Sequence, SourceState, WriterId};
 use crate::partition::{Calendar, Layout};
+use crate::policy::{Guard, GuardLimit};
 use crate::policy::{Partitioned, TimePolicy};
 use crate::receipt::Receipt;
 
@@ -69,6 +71,7 @@ pub struct World {
 pub struct Known {
     pub lister: SourceLister,
     pub view: View,
+    pub accepted: Option<Timestamp>,
 }
 
 impl Default for World {
@@ -114,6 +117,10 @@ impl World {
                 let files = files.iter().map(|text| file(text)).collect();
                 self.listed(name, "", at(time.trim_end_matches(':')), files);
             }
+            ["accept", name, time] => {
+                let accepted = (*time != "never").then(|| at(time));
+                self.sources.get_mut(&SourceName::new(*name)).unwrap().accepted = accepted;
+            }
             ["fail", name, hour] => self.view(name).failed(&format!("{DAY}/{hour}/"), "out of reach".into()),
             _ => panic!("not a line of a script: {words:?}"),
         }
@@ -122,7 +129,7 @@ impl World {
     pub fn add(&mut self, policy: SourcePolicy) {
         let name = policy.name.clone();
         let lister = SourceLister::new(policy, Duration::from_secs(1));
-        self.sources.insert(name, Known { lister, view: View::default() });
+        self.sources.insert(name, Known { lister, view: View::default(), accepted: None });
     }
 
     pub fn view(&mut self, name: &str) -> &mut View {
@@ -152,7 +159,8 @@ impl World {
         let mut facts = BTreeMap::new();
         for (name, known) in &self.sources {
             let (policy, prefixes) = (known.lister.policy(), known.lister.prefixes());
-            facts.insert(name.clone(), Facts { policy, view: &known.view, prefixes });
+            let (cycle, accepted) = (known.lister.revisit_bound(now), known.accepted);
+            facts.insert(name.clone(), Facts { policy, view: &known.view, prefixes, cycle, accepted });
         }
         plan(now, &self.state, &facts, &self.policy, scope)
     }
@@ -161,7 +169,7 @@ impl World {
     pub fn commit(&mut self, plan: &Plan) {
         let (watermark, holes) = (plan.watermark, plan.holes.clone());
         let body = if plan.changes() {
-            let sources = plan.sources.iter().map(|(name, planned)| (name.clone(), cursor(planned))).collect();
+            let sources = cursors(plan, cursor);
             crate::log::Body::Batch(Box::new(BatchRecord {
                 watermark,
                 sources,
@@ -174,10 +182,8 @@ impl World {
                 freshness_ms: Vec::new(),
             }))
         } else {
-            {
-                let (closed, sources) = (plan.closed.clone(), BTreeMap::new());
-                crate::log::Body::Advance { watermark, holes, closed, sources, alarms: Vec::new() }
-            }
+            let (closed, sources) = (plan.closed.clone(), cursors(plan, learnt));
+            crate::log::Body::Advance { watermark, holes, closed, sources, alarms: Vec::new() }
         };
         let writer = WriterId("w".into());
         let seq = self.state.next();
@@ -187,6 +193,14 @@ impl World {
             self.committed = true;
         }
     }
+}
+
+fn cursors(plan: &Plan, of: fn(&SourcePlan) -> Cursor) -> BTreeMap<SourceName, Cursor> {
+    plan.sources.iter().map(|(name, planned)| (name.clone(), of(planned))).collect()
+}
+
+fn learnt(planned: &SourcePlan) -> Cursor {
+    Cursor { kind: "files".into(), withheld: planned.change.clone(), ..Cursor::default() }
 }
 
 fn cursor(planned: &SourcePlan) -> Cursor {
@@ -201,6 +215,7 @@ fn cursor(planned: &SourcePlan) -> Cursor {
         removed: gone.map(|version| version.path.clone()).collect(),
         quarantined: planned.quarantined.clone(),
         released: planned.released.iter().cloned().chain(replaced).collect(),
+        withheld: planned.change.clone(),
     }
 }
 
@@ -216,7 +231,8 @@ pub fn pipeline(step: &str) -> PipelinePolicy {
 pub fn source(name: &str, step: &str, options: &[&str]) -> SourcePolicy {
     let name = SourceName::new(name);
     if step == "reference" {
-        return SourcePolicy { name, time: TimePolicy::Reference { every: Duration::from_secs(60) } };
+        let time = TimePolicy::Reference { every: Duration::from_secs(60) };
+        return SourcePolicy { name, time, guard: guard(options) };
     }
     let minutes = if length(step) < length("1h") { "/%M" } else { "" };
     let mut time = Partitioned {
@@ -232,6 +248,7 @@ pub fn source(name: &str, step: &str, options: &[&str]) -> SourcePolicy {
         match option.split_once('=').unwrap() {
             ("window", value) => time.window = length(value),
             ("settle", value) => time.settle = length(value),
+            ("guard", _) => {}
             ("skew", value) => time.max_skew = length(value),
             ("hold", "never") => time.hold_after = None,
             ("hold", value) => time.hold_after = Some(length(value)),
@@ -239,7 +256,23 @@ pub fn source(name: &str, step: &str, options: &[&str]) -> SourcePolicy {
             other => panic!("no such option: {other:?}"),
         }
     }
-    SourcePolicy { name, time: TimePolicy::Partitioned(Box::new(time)) }
+    SourcePolicy { name, time: TimePolicy::Partitioned(Box::new(time)), guard: guard(options) }
+}
+
+fn guard(options: &[&str]) -> Guard {
+    let mut guard = Guard { settle: length("5m"), ..Guard::default() };
+    for option in options {
+        match option.split_once('=').unwrap() {
+            ("guard", "never") => guard.limit = None,
+            ("guard", limit) => {
+                let (files, percent) = limit.trim_end_matches('%').split_once('/').unwrap();
+                guard.limit = Some(GuardLimit { files: files.parse().unwrap(), percent: percent.parse().unwrap() });
+            }
+            ("settle", value) => guard.settle = length(value),
+            _ => {}
+        }
+    }
+    guard
 }
 
 pub fn length(text: &str) -> SignedDuration {
