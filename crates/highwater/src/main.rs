@@ -38,6 +38,7 @@ fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
         Command::Plan(args) => block_on(commands::plan(config(cli)?, args, output))?,
         Command::Run(format) => block_on(commands::run(config(cli)?, *format, output))?,
         Command::Once(args) => block_on(commands::once(config(cli)?, args, output))?,
+        Command::AcceptRemovals(args) => block_on(commands::accept_removals(config(cli)?, args, output))?,
         Command::Status(format) => block_on(commands::status(config(cli)?, *format, output))?,
         Command::Log(args) => block_on(commands::log(config(cli)?, args, output))?,
         Command::Search(args) => block_on(commands::search(config(cli)?, args, output))?,

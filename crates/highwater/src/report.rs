@@ -122,6 +122,43 @@ pub struct WriterReport {
     pub since: Timestamp,
 }
 
+/// `accept-removals --json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AcceptReport {
+    /// The order that was left for the writer; `null`: nothing is withheld.
+    pub order: Option<String>,
+    /// What it accepts, by source.
+    #[schemars(with = "BTreeMap<String, WithheldReport>")]
+    pub withheld: BTreeMap<SourceName, WithheldReport>,
+    /// Who wrote last, as the newest claim says.
+    pub writer: Option<WriterReport>,
+}
+
+/// Withheld removals of one source.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WithheldReport {
+    /// How many files are gone and stay in the table.
+    pub files: u64,
+    /// How many files the table has.
+    pub of: u64,
+    /// When the first of them was seen gone.
+    #[schemars(with = "String")]
+    pub since: Timestamp,
+    /// The first ten paths.
+    pub paths: Vec<String>,
+}
+
+/// `holes retry --json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RetryReport {
+    /// The order that was left for the writer; `null`: no such file is in quarantine.
+    pub order: Option<String>,
+    /// The files that it has tried again.
+    pub quarantined: Vec<Quarantined>,
+    /// Who wrote last, as the newest claim says.
+    pub writer: Option<WriterReport>,
+}
+
 /// `as_of` in every answer of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsOfReport {

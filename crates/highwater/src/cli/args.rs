@@ -57,9 +57,14 @@ pub enum Command {
     Run(Format),
     /// Run one batch over a complete listing, then stop
     #[command(
-        after_help = "Examples:\n  highwater once\n  highwater once --now 2026-05-01T12:00:00Z --json\n\nExit codes: 3 halted by on_lag, 4 another writer, 5 store or index out of reach."
+        after_help = "Examples:\n  highwater once\n  highwater once --now 2026-05-01T12:00:00Z --json\n  highwater once --accept-removals\n\nExit codes: 3 halted by on_lag, 4 another writer, 5 store or index out of reach."
     )]
-    Once(BatchArgs),
+    Once(OnceArgs),
+    /// Apply removals of files that are withheld: they were meant
+    #[command(
+        after_help = "Shows what is withheld, and leaves an order: a running writer carries it out at its next tick, else the next `run` or `once`\ndoes. What vanishes after the command is not accepted by it.\n\nExamples:\n  highwater accept-removals\n  highwater accept-removals ads --json"
+    )]
+    AcceptRemovals(AcceptArgs),
     /// Tell how fresh the index is, and what stands in its way
     Status(Format),
     /// List the last records of the batch log
@@ -121,6 +126,28 @@ pub struct BatchArgs {
     /// The batch's clock, RFC 3339, for replays and tests; not before the last batch's, nor in the future
     #[arg(long, value_name = "TIME")]
     pub now: Option<Timestamp>,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `once`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct OnceArgs {
+    /// Clock and report.
+    #[command(flatten)]
+    pub batch: BatchArgs,
+    /// Apply removals of files, however many: those that are withheld, and those that this batch finds
+    #[arg(long)]
+    pub accept_removals: bool,
+}
+
+/// `accept-removals`.
+#[derive(Clone, Debug, Args)]
+pub struct AcceptArgs {
+    /// Of this source alone
+    #[arg(value_name = "SOURCE")]
+    pub source: Option<String>,
     /// How to report.
     #[command(flatten)]
     pub format: Format,
@@ -208,6 +235,7 @@ impl Command {
             Self::Plan(_) => "plan",
             Self::Run(_) => "run",
             Self::Once(_) => "once",
+            Self::AcceptRemovals(_) => "accept-removals",
             Self::Status(_) => "status",
             Self::Log(_) => "log",
             Self::Search(_) => "search",
@@ -255,6 +283,8 @@ mod tests {
             "plan --now 2026-05-01T00:00:00Z",
             "run --json",
             "once",
+            "once --accept-removals --now 2026-05-01T00:00:00Z",
+            "accept-removals ads --json",
             "status",
             "log --limit 3",
             "search a --limit 1 --offset 2 --json",

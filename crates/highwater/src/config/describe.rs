@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use highwater_core::policy::GuardLimit;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toml::Value;
@@ -161,7 +162,9 @@ impl List<'_> {
             },
         );
         self.kind(&source.kind);
-        if source.kind != TableKind::Reference {
+        if source.kind == TableKind::Reference {
+            self.text("settle", &format_duration(source.settle));
+        } else {
             self.text("step", &format_duration(source.step));
             self.text("window", &format_duration(source.window));
             self.text("settle", &format_duration(source.settle));
@@ -174,6 +177,7 @@ impl List<'_> {
             MaxRejects::Default => None,
         };
         self.set("max_rejects", rejects);
+        self.put("guard", guard(source.guard));
         self.dialect(source);
         if !source.columns.is_empty() {
             self.section = vec!["source".into(), source.name.to_string(), "columns".into()];
@@ -270,6 +274,12 @@ impl List<'_> {
         };
         self.settings.push(Setting { section: self.section.clone(), key: key.into(), value, origin });
     }
+}
+
+fn guard(limit: Option<GuardLimit>) -> Value {
+    let Some(GuardLimit { files, percent }) = limit else { return Value::String("never".into()) };
+    let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    Value::Table([("files".into(), number(files)), ("percent".into(), number(percent))].into_iter().collect())
 }
 
 fn pause(length: std::time::Duration) -> String {

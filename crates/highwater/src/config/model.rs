@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use highwater_core::policy::GuardLimit;
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -134,6 +135,8 @@ pub struct SourceConfig {
     pub max_skew: SignedDuration,
     /// How many bad rows a file may have before it is quarantined.
     pub max_rejects: MaxRejects,
+    /// How many files may vanish at once before their removal is withheld; `None`: any number (`guard = "never"`).
+    pub guard: Option<GuardLimit>,
 }
 
 /// `kind` and what belongs to it.

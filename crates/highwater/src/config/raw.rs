@@ -26,6 +26,13 @@ pub struct RawTimes {
     pub hold_after: Option<Text>,
     pub max_skew: Option<Text>,
     pub max_rejects: Option<Spanned<Scalar>>,
+    pub guard: Option<RawGuard>,
+}
+
+/// `guard`: a word, or limits.
+pub enum RawGuard {
+    Word(Text),
+    Limits { files: Option<Spanned<Scalar>>, percent: Option<Spanned<Scalar>> },
 }
 
 #[derive(Default)]
@@ -152,7 +159,20 @@ fn read_times(reader: &mut Reader<'_>, section: &mut Section<'_>) -> RawTimes {
         hold_after: section.text(reader, "hold_after", "hold_after = \"2h\", or \"never\""),
         max_skew: section.text(reader, "max_skew", "max_skew = \"5m\""),
         max_rejects: section.scalar(reader, "max_rejects", "max_rejects = 100"),
+        guard: read_guard(reader, section),
     }
+}
+
+fn read_guard(reader: &mut Reader<'_>, section: &mut Section<'_>) -> Option<RawGuard> {
+    if !section.has_table("guard") {
+        let example = "guard = { files = 10, percent = 10 }, or \"never\"";
+        return section.text(reader, "guard", example).map(RawGuard::Word);
+    }
+    let mut limits = section.section(reader, "guard")?;
+    let files = limits.scalar(reader, "files", "files = 10");
+    let percent = limits.scalar(reader, "percent", "percent = 10");
+    limits.finish(reader);
+    Some(RawGuard::Limits { files, percent })
 }
 
 fn read_sources(reader: &mut Reader<'_>, file: &mut Section<'_>) -> Vec<RawSource> {

@@ -181,6 +181,11 @@ impl<'t> Section<'t> {
         self.table.contains_key(key)
     }
 
+    /// True if the file holds a table under the key.
+    pub fn has_table(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(|value| value.get_ref().is_table())
+    }
+
     /// Ends the reading: what was not asked for is unknown.
     pub fn finish(self, reader: &mut Reader<'_>) {
         for (key, value) in self.in_order() {

@@ -77,6 +77,7 @@ window = "5h"                # how far back late and changed files are looked fo
 # max_skew = "5m"            # how far in the future a partition may start (default: one step)
 # on_lag = "skip_to_latest"  # after a lag longer than the window: skip_to_latest, catch_up or halt
 # max_rejects = 100          # bad rows a file may have (default: 1 % of its rows and at least 100); 0: none
+# guard = { files = 10, percent = 10 }  # removals of more at once are withheld until confirmed; or "never"
 # lease = "10s"              # without effect yet: for standby writers on S3
 # memory = "2GiB"            # for tables and queries together (default: half of the machine's)
 

@@ -1,6 +1,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use highwater_core::policy::GuardLimit;
+
 use super::*;
 
 /// A configuration that uses every section; each case of [`every_mistake_is_named`] spoils one line of it.
@@ -144,6 +146,9 @@ const MISTAKES: &[(&str, &str)] = &[
     ("window = \"5h\"", "window = \"5h\"\nmemory = -1"),
     ("window = \"5h\"", "window = \"5h\"\nmax_rejects = \"1%\""),
     ("window = \"5h\"", "window = \"5h\"\nmax_rejects = -1"),
+    ("window = \"5h\"", "window = \"5h\"\nguard = \"always\""),
+    ("window = \"5h\"", "window = \"5h\"\nguard = 10"),
+    ("window = \"5h\"", "window = \"5h\"\nguard = { files = -1, percent = 101, bytes = 1 }"),
     // Sources.
     ("[source.shops]", "[source.\"Shops EU\"]"),
     ("[source.shops]", "[source.1st]"),
@@ -293,13 +298,14 @@ fn defaults_are_those_of_the_documentation() {
 #[test]
 fn a_source_has_its_own_times() {
     let folder = Folder::new();
-    let own = "step = \"1h\"\nwindow = \"6h\"\nsettle = \"0s\"\ntime_zone = \"Asia/Seoul\"\nhold_after = \"never\"\nmax_rejects = 0";
-    let all = "window = \"5h\"\nsettle = \"2m\"\nhold_after = \"1h\"\nmax_rejects = 7\nmax_skew = \"9m\"";
+    let own = "step = \"1h\"\nwindow = \"6h\"\nsettle = \"0s\"\ntime_zone = \"Asia/Seoul\"\nhold_after = \"never\"\nmax_rejects = 0\nguard = \"never\"";
+    let all = "window = \"5h\"\nsettle = \"2m\"\nhold_after = \"1h\"\nmax_rejects = 7\nmax_skew = \"9m\"\nguard = { files = 3 }";
     let config = folder.load(&GOOD.replacen("step = \"1h\"", own, 1).replacen("window = \"5h\"", all, 1)).unwrap();
     let [ads, clicks] = ["ads", "clicks"].map(|name| &config.sources[&highwater_core::SourceName::new(name)]);
     assert_eq!((ads.settle.as_mins(), ads.hold_after.map(|d| d.as_mins())), (2, Some(60)));
     assert_eq!((ads.max_rejects, ads.max_skew.as_mins()), (MaxRejects::Rows(7), 9));
     assert_eq!((clicks.settle.as_mins(), clicks.hold_after, clicks.window.as_hours()), (0, None, 6));
+    assert_eq!((ads.guard, clicks.guard), (Some(GuardLimit { files: 3, percent: 10 }), None));
     assert_eq!((clicks.max_rejects, clicks.time_zone.iana_name()), (MaxRejects::Rows(0), Some("Asia/Seoul")));
 }
 
@@ -327,7 +333,7 @@ fn a_time_may_stand_without_quotes() {
 fn what_check_prints_loads_to_the_same() {
     let folder = Folder::new();
     let text = GOOD
-        .replace("retain = \"window\"", "retain = \"forever\"\nstart = 2026-05-01T00:00:00Z\nversion = \"v${BUCKET}\"");
+        .replace("retain = \"window\"", "retain = \"forever\"\nstart = 2026-05-01T00:00:00Z\nversion = \"v${BUCKET}\"\nguard = { files = 2, percent = 50 }");
     let first = folder.load(&text.replace("\"./shops\"", "\"./sh'o\\\"ps $${x}\"")).unwrap();
     let again = folder.load(&first.resolved_toml()).unwrap();
     let values =
@@ -370,7 +376,7 @@ fn the_template_tells_the_true_defaults() {
     let quiet = folder.load(&toml).unwrap();
     let mut loud = String::new();
     for line in toml.lines() {
-        let told = ["settle", "poll", "time_zone", "hold_after", "max_skew", "on_lag", "lease", "absent"];
+        let told = ["settle", "poll", "time_zone", "hold_after", "max_skew", "on_lag", "guard", "lease", "absent"];
         let is_default = told.iter().any(|key| line.starts_with(&format!("# {key} = ")));
         loud += if is_default { &line[2..] } else { line };
         loud.push('\n');

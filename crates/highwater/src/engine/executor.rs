@@ -46,6 +46,8 @@ pub struct Engine {
     out_of_memory: bool,
     /// Pinned versions that the store has no more: their rows are at hand only while the cache holds them.
     gone: HashSet<(SourceName, FileVersion)>,
+    /// Withheld versions that the store was asked for in vain.
+    withheld: HashSet<(SourceName, FileVersion)>,
 }
 
 /// Files read and rows refused.
@@ -90,6 +92,7 @@ impl Engine {
             read: ReadSince::default(),
             out_of_memory: false,
             gone: HashSet::new(),
+            withheld: HashSet::new(),
         })
     }
 
@@ -155,6 +158,7 @@ impl Engine {
         let mut parts = Parts::default();
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
         let (files, tables) = (ready.file_schemas.clone(), ready.table_schemas.clone());
+        self.forget_returned(sources);
         for (name, input) in sources {
             let schemas = (files[name].clone(), tables[name].clone());
             let added: HashSet<&FileVersion> = input.added.iter().collect();
@@ -163,7 +167,7 @@ impl Engine {
             for version in input.live.values() {
                 match self.cache.get(name, version) {
                     Some(part) => here.push(part),
-                    None if self.gone.contains(&(name.clone(), version.clone())) => {
+                    None if self.is_known_gone(name, version) => {
                         parts.lacking.push((name.clone(), version.clone()));
                     }
                     None => wanted.push(version.clone()),
@@ -193,6 +197,11 @@ impl Engine {
                             let part = self.cache.insert(name, *part);
                             here.push(part.map_err(|error| Fault::Unavailable(error.to_string()))?);
                         }
+                        // No listing shows it, so there is nothing to list again.
+                        Read::Moved(_) if input.withheld.contains(&version.path) => {
+                            self.withheld.insert((name.clone(), version.clone()));
+                            parts.lacking.push((name.clone(), version));
+                        }
                         Read::Moved(_) if !gave_up => parts.moved.push((name.clone(), version.path.clone())),
                         Read::Moved(why) | Read::Broken(why) if is_new => {
                             let reason = if gave_up { format!("kept changing while it was read: {why}") } else { why };
@@ -218,6 +227,21 @@ impl Engine {
             parts.by_source.insert(name.clone(), here);
         }
         Ok(parts)
+    }
+
+    /// True if the store was asked for a version without rows at hand, and will not have it.
+    fn is_known_gone(&self, name: &SourceName, version: &FileVersion) -> bool {
+        let key = (name.clone(), version.clone());
+        self.gone.contains(&key) || self.withheld.contains(&key)
+    }
+
+    /// What is listed again can be had again.
+    fn forget_returned(&mut self, sources: &BTreeMap<SourceName, SourceInput>) {
+        self.withheld.retain(|(name, version)| {
+            sources.get(name).is_some_and(|input| {
+                input.withheld.contains(&version.path) && input.live.get(&version.path) == Some(version)
+            })
+        });
     }
 
     /// True if a version replaces one that had rows, or of whose rows nothing is known.

@@ -4,6 +4,7 @@ mod budget;
 mod difference;
 mod examine;
 mod executor;
+mod orders;
 mod pipeline;
 mod progress;
 mod reading;

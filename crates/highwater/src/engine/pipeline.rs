@@ -9,10 +9,11 @@ use highwater_core::driver::{self, Driver, Look, Observer, Ports, Session, TickR
 use highwater_core::lease::{FolderLock, Holder, Lease, Unguarded};
 use highwater_core::listing::SourceLister;
 use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, Writer, WriterId, claim};
+use highwater_core::orders::ObjectOrders;
 use highwater_core::partition::Calendar;
 use highwater_core::plan::Plan;
-use highwater_core::policy::{self, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
-use highwater_core::ports::{Clock, Executor as _, Fault, NoOrders};
+use highwater_core::policy::{self, Guard, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
+use highwater_core::ports::{Clock, Executor as _, Fault, Orders};
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -22,6 +23,7 @@ use object_store::path::Path;
 
 use super::budget::Budget;
 use super::executor::Engine;
+use super::orders::Accepting;
 use super::progress::{Progress, Silent};
 use super::view::batch_report;
 use crate::config::{Config, Location, OnLag, Retain, SourceConfig, TableKind};
@@ -37,6 +39,7 @@ pub struct Pipeline {
     pub(super) config: Arc<Config>,
     pub(super) stores: Arc<Stores>,
     pub(super) log: ObjectLog,
+    pub(super) orders: Arc<ObjectOrders>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -80,8 +83,10 @@ impl Pipeline {
             Location::Folder(folder) if access == Access::Read && !folder.exists() => nothing_kept(),
             state => open_state(state, &config.stores)?,
         };
-        let log = ObjectLog::new(store, root.join(config.pipeline.name.as_str()), clock.clone());
-        Ok(Self { config, stores, log, clock })
+        let root = root.join(config.pipeline.name.as_str());
+        let orders = Arc::new(ObjectOrders::new(store.clone(), &root));
+        let log = ObjectLog::new(store, root, clock.clone());
+        Ok(Self { config, stores, log, orders, clock })
     }
 
     /// The configuration that it was opened by.
@@ -94,14 +99,22 @@ impl Pipeline {
         self.log.load().await.map_err(Fault::from)
     }
 
-    /// One batch over everything in the window. With `now` the clock is fixed, for replays.
-    pub async fn once(&self, now: Option<Timestamp>, progress: Arc<dyn Progress>) -> Result<BatchReport, Fault> {
+    /// One batch over everything in the window. With `now` the clock is fixed, for replays; with `accept` removals are
+    /// applied, however many.
+    pub async fn once(
+        &self,
+        now: Option<Timestamp>,
+        accept: bool,
+        progress: Arc<dyn Progress>,
+    ) -> Result<BatchReport, Fault> {
         let clock = self.fixed(now).await?;
         let (session, lock) = self.claim(&*clock).await?;
         let log = self.log_under(lock);
         let mut engine = self.engine(progress, session.claimed.state.spec.as_ref())?;
         let mut driver = self.driver(session, &mut engine).await?;
-        let ports = Ports { clock: &*clock, store: &*self.stores, log: &log, orders: &NoOrders };
+        let accepting = Accepting(self.orders.clone());
+        let orders: &dyn Orders = if accept { &accepting } else { &*self.orders };
+        let ports = Ports { clock: &*clock, store: &*self.stores, log: &log, orders };
         let mut tick = driver.tick(ports, &mut engine, Look::Everything).await?;
         while tick.behind {
             tick = driver.tick(ports, &mut engine, Look::Everything).await?;
@@ -140,7 +153,8 @@ impl Pipeline {
                 Err(fault) => fault,
                 Ok(mut driver) => {
                     let Some(engine) = engine.as_mut() else { continue };
-                    let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &log, orders: &NoOrders };
+                    let orders = &*self.orders;
+                    let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &log, orders };
                     let mut observer = Tell(reports);
                     match driver::run(&mut driver, ports, engine, &mut observer, &mut stop).await {
                         Ok(()) => return Ok(()),
@@ -322,7 +336,8 @@ fn source_policy(source: &SourceConfig) -> Result<SourcePolicy, Fault> {
             },
         })),
     };
-    Ok(SourcePolicy { name: source.name.clone(), time })
+    let guard = Guard { limit: source.guard, settle: source.settle };
+    Ok(SourcePolicy { name: source.name.clone(), time, guard })
 }
 
 /// The state of a pipeline that never ran.

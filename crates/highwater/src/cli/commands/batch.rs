@@ -8,7 +8,7 @@ use highwater_core::plan::Plan;
 use highwater_core::{SourceName, Timestamp};
 use serde::Serialize;
 
-use crate::cli::args::{BatchArgs, VerifyArgs};
+use crate::cli::args::{BatchArgs, OnceArgs, VerifyArgs};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
 use crate::cli::text;
@@ -17,10 +17,10 @@ use crate::config::Config;
 use crate::engine::{Access, LookAhead, Pipeline};
 
 /// One batch over everything in the window.
-pub async fn once(config: Config, args: &BatchArgs, output: &Output) -> Result<Exit, CliError> {
+pub async fn once(config: Config, args: &OnceArgs, output: &Output) -> Result<Exit, CliError> {
     let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?;
-    let report = pipeline.once(args.now, output.batch_progress()).await?;
-    if args.format.json {
+    let report = pipeline.once(args.batch.now, args.accept_removals, output.batch_progress()).await?;
+    if args.batch.format.json {
         output.json(&report)?;
     } else {
         output.result(text::batch(&report))?;
@@ -63,6 +63,8 @@ struct SourceReport<'a> {
     evict_before: Option<Timestamp>,
     read: Vec<&'a str>,
     drop: Vec<&'a str>,
+    /// Pinned paths that stay though they are gone from the listing.
+    withheld: Vec<&'a str>,
     /// Within so long a late file anywhere in the window is seen.
     late_file_seen_within_s: f64,
     /// Prefixes that a first tick lists.
@@ -93,6 +95,7 @@ fn report(ahead: &LookAhead) -> PlanReport<'_> {
             evict_before: source.evict_before,
             read: source.added.iter().map(|version| &*version.path).collect(),
             drop: source.dropped.iter().map(|version| &*version.path).collect(),
+            withheld: source.withheld.iter().map(|path| &**path).collect(),
             late_file_seen_within_s: ahead.revisit[name].as_secs_f64(),
             prefixes: ahead.prefixes[name],
         };

@@ -5,6 +5,7 @@ mod check;
 mod completions;
 mod demo;
 mod init;
+pub mod orders;
 mod read;
 mod run;
 
@@ -13,5 +14,6 @@ pub use check::{CheckReport, FiledProblem, check};
 pub use completions::completions;
 pub use demo::demo;
 pub use init::init;
+pub use orders::accept_removals;
 pub use read::{dump, get, log, search, status};
 pub use run::{run, serve};

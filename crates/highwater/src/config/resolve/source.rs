@@ -80,6 +80,7 @@ pub fn resolve_source(
         hold_after: times.hold_after,
         max_skew: times.max_skew,
         max_rejects: times.max_rejects,
+        guard: times.guard,
     })
 }
 
@@ -144,7 +145,6 @@ fn check_foreign(raw: &RawSource, kind: Kind, found: &mut Findings) {
     let times = [
         ("step", &raw.times.step),
         ("window", &raw.times.window),
-        ("settle", &raw.times.settle),
         ("time_zone", &raw.times.time_zone),
         ("hold_after", &raw.times.hold_after),
         ("max_skew", &raw.times.max_skew),

@@ -1,5 +1,6 @@
 //! Step, window and the other lengths: those of the pipeline, and what a source says for itself.
 
+use highwater_core::policy::GuardLimit;
 use jiff::SignedDuration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde_spanned::Spanned;
@@ -8,7 +9,7 @@ use super::spanned;
 use crate::config::duration::{format_duration, parse_duration};
 use crate::config::model::MaxRejects;
 use crate::config::problem::{Complaint, Findings};
-use crate::config::raw::RawTimes;
+use crate::config::raw::{RawGuard, RawTimes};
 use crate::config::section::{Scalar, Text};
 use crate::config::suggest::nearest;
 
@@ -25,6 +26,7 @@ pub struct Times {
     hold_after: Option<Option<SignedDuration>>,
     max_skew: Option<SignedDuration>,
     max_rejects: Option<MaxRejects>,
+    guard: Option<Option<GuardLimit>>,
 }
 
 /// What holds for one source.
@@ -36,6 +38,7 @@ pub struct SourceTimes {
     pub hold_after: Option<SignedDuration>,
     pub max_skew: SignedDuration,
     pub max_rejects: MaxRejects,
+    pub guard: Option<GuardLimit>,
 }
 
 impl Times {
@@ -48,6 +51,7 @@ impl Times {
             hold_after: hold_after(raw.hold_after.as_ref(), found),
             max_skew: length("max_skew", raw.max_skew.as_ref(), found).map(Spanned::into_inner),
             max_rejects: max_rejects(raw.max_rejects.as_ref(), found),
+            guard: guard(raw.guard.as_ref(), found),
         };
         if let (Some(step), Some(window)) = (&times.step, &times.window) {
             check_window(step, window, window, found);
@@ -74,6 +78,7 @@ impl Times {
             hold_after: self.hold_after.or(pipeline.hold_after).unwrap_or(Some(window / 2)),
             max_skew: self.max_skew.or(pipeline.max_skew).unwrap_or(step),
             max_rejects: self.max_rejects.or(pipeline.max_rejects).unwrap_or(MaxRejects::Default),
+            guard: self.guard.or(pipeline.guard).unwrap_or_else(|| Some(GuardLimit::default())),
         })
     }
 }
@@ -149,6 +154,46 @@ fn hold_after(text: Option<&Text>, found: &mut Findings) -> Option<Option<Signed
         ..complaint
     });
     found.keep(text.span(), "hold_after", parsed).map(Some)
+}
+
+fn guard(raw: Option<&RawGuard>, found: &mut Findings) -> Option<Option<GuardLimit>> {
+    let (files, percent) = match raw? {
+        RawGuard::Word(word) if word.get_ref() == "never" => return Some(None),
+        RawGuard::Word(word) => {
+            let message = format!("`guard` cannot be \"{}\"", word.get_ref());
+            found.problem(word.span(), message, "write { files = 10, percent = 10 }, or \"never\"");
+            return None;
+        }
+        RawGuard::Limits { files, percent } => (files, percent),
+    };
+    let ordinary = GuardLimit::default();
+    let files = limit("files", files.as_ref(), ordinary.files, u64::MAX, found);
+    let percent = limit("percent", percent.as_ref(), ordinary.percent, 100, found);
+    Some(Some(GuardLimit { files: files?, percent: percent? }))
+}
+
+/// A number of the guard; what is left out is as ordinary.
+fn limit(
+    key: &str,
+    value: Option<&Spanned<Scalar>>,
+    ordinary: u64,
+    greatest: u64,
+    found: &mut Findings,
+) -> Option<u64> {
+    let Some(value) = value else { return Some(ordinary) };
+    let number = match value.get_ref() {
+        Scalar::Integer(number) => u64::try_from(*number).ok().filter(|number| *number <= greatest),
+        Scalar::Text(_) => None,
+    };
+    if number.is_none() {
+        let bounds = if greatest == u64::MAX { "0 or more".into() } else { format!("from 0 to {greatest}") };
+        found.problem(
+            value.span(),
+            format!("`{key}` of `guard` must be a number, {bounds}"),
+            format!("write {key} = 10"),
+        );
+    }
+    number
 }
 
 fn max_rejects(value: Option<&Spanned<Scalar>>, found: &mut Findings) -> Option<MaxRejects> {

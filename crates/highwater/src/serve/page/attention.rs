@@ -60,6 +60,10 @@ fn todo(kind: &str) -> &'static str {
         "empty_files" => "Files of zero bytes are skipped. See whether the job that writes them ends well.",
         "skipped_names" => "These names cannot be read as files of the source. Rename them, or move them away.",
         "misplaced_files" => "No partition holds these files. See whether the source's layout fits their paths.",
+        "removals_withheld" => {
+            "See whether the store shows what it should: the files come back by themselves. If they were meant to go, run \
+             highwater accept-removals."
+        }
         "add_only" => "Nothing is deleted until every pinned file can be read again, or has left the window.",
         _ => "The detail names what to look at.",
     }

@@ -1,0 +1,107 @@
+//! What operators order of a pipeline, seen from outside: what there is to decide, and how an order is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use highwater_core::log::{Body, PipelineState, SourceState};
+use highwater_core::orders::ObjectOrders;
+use highwater_core::ports::{Fault, Order, Orders};
+use highwater_core::receipt::Quarantined;
+use highwater_core::{SourceName, Timestamp};
+
+use super::pipeline::Pipeline;
+use crate::nonce::nonce;
+use crate::report::{AcceptReport, RetryReport, WithheldReport, WriterReport};
+
+/// How many paths a report names for each source.
+const NAMED: usize = 10;
+
+impl Pipeline {
+    /// Accepts the removals that are withheld now, of one source or of all; the writer carries it out.
+    pub async fn accept_removals(&self, source: Option<&str>) -> Result<AcceptReport, Fault> {
+        let source = self.meant(source)?;
+        let (state, writer) = self.standing().await?;
+        let mut withheld = BTreeMap::new();
+        let mut until: Option<Timestamp> = None;
+        for (name, known) in meant(&state, source.as_ref()) {
+            let Some(since) = known.withheld.paths.values().min() else { continue };
+            until = until.max(known.withheld.paths.values().max().copied());
+            let report = WithheldReport {
+                files: known.withheld.paths.len() as u64,
+                of: known.live.len() as u64,
+                since: *since,
+                paths: known.withheld.paths.keys().take(NAMED).map(ToString::to_string).collect(),
+            };
+            withheld.insert(name.clone(), report);
+        }
+        let mut report = AcceptReport { order: None, withheld, writer };
+        if let Some(at) = until {
+            report.order = Some(self.leave(&Order::AcceptRemovals { source, at }).await?);
+        }
+        Ok(report)
+    }
+
+    /// Has files in quarantine tried again, of one source or of all, one path or all; the writer carries it out.
+    pub async fn retry(&self, source: Option<&str>, path: Option<&str>) -> Result<RetryReport, Fault> {
+        let source = self.meant(source)?;
+        let (state, writer) = self.standing().await?;
+        let mut quarantined: Vec<Quarantined> = Vec::new();
+        for (_, known) in meant(&state, source.as_ref()) {
+            let wanted =
+                known.quarantined.values().filter(|entry| path.is_none_or(|path| path == &*entry.version.path));
+            quarantined.extend(wanted.cloned());
+        }
+        let mut report = RetryReport { order: None, quarantined, writer };
+        if !report.quarantined.is_empty() {
+            let path = path.map(Arc::from);
+            report.order = Some(self.leave(&Order::Retry { source, path }).await?);
+        }
+        Ok(report)
+    }
+
+    async fn leave(&self, order: &Order) -> Result<String, Fault> {
+        let name = nonce();
+        self.orders.give(&name, order).await?;
+        Ok(name)
+    }
+
+    async fn standing(&self) -> Result<(PipelineState, Option<WriterReport>), Fault> {
+        let loaded = self.load().await?;
+        let claim = loaded.recent.iter().rev().find_map(|record| match &record.body {
+            Body::Claim { holder, .. } => Some(WriterReport { holder: holder.clone(), since: record.clock }),
+            _ => None,
+        });
+        Ok((loaded.state, claim))
+    }
+
+    fn meant(&self, source: Option<&str>) -> Result<Option<SourceName>, Fault> {
+        let Some(source) = source.map(SourceName::new) else { return Ok(None) };
+        if self.config().sources.contains_key(&source) {
+            return Ok(Some(source));
+        }
+        let known: Vec<&str> = self.config().sources.keys().map(SourceName::as_str).collect();
+        Err(Fault::Invalid(format!("there is no source {source}; the configuration has {}", known.join(", "))))
+    }
+}
+
+fn meant<'a>(state: &'a PipelineState, source: Option<&SourceName>) -> Vec<(&'a SourceName, &'a SourceState)> {
+    state.sources.iter().filter(|(name, _)| source.is_none_or(|source| source == *name)).collect()
+}
+
+/// The orders that wait, and one more: every removal is accepted.
+pub(super) struct Accepting(pub Arc<ObjectOrders>);
+
+#[async_trait]
+impl Orders for Accepting {
+    async fn waiting(&self) -> Result<Vec<Order>, Fault> {
+        // Orders that cannot be looked for are no reason to forget this one.
+        let mut waiting = self.0.waiting().await.unwrap_or_default();
+        waiting.push(Order::AcceptRemovals { source: None, at: Timestamp::MAX });
+        Ok(waiting)
+    }
+
+    async fn done(&self, orders: &[Order]) -> Result<(), Fault> {
+        self.0.done(orders).await
+    }
+}
