@@ -1,5 +1,6 @@
 //! The contract of sinks: an index that is kept, batch by batch. Knows nothing of sources or SQL.
 
+pub mod bulk;
 pub mod contract;
 pub mod model;
 pub mod tantivy;
@@ -121,6 +122,16 @@ pub enum Change {
     Upsert(Document),
     /// Take the id away; absent is fine.
     Delete(Box<str>),
+}
+
+impl Change {
+    /// The id that it writes or takes away.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Upsert(document) => &document.id,
+            Self::Delete(id) => id,
+        }
+    }
 }
 
 /// What a commit carries, besides the documents.
