@@ -202,6 +202,7 @@ impl Driver {
                 Executed::Moved(files) => {
                     self.look_again(ports.store, clock, &files, &mut listed).await;
                     for file in files {
+                        tracing::info!(source = %file.0, path = &*file.1, "not as it was listed: it was listed again");
                         *moves.entry(file).or_default() += 1;
                     }
                 }

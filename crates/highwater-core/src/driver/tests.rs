@@ -1,5 +1,6 @@
 mod bench;
 mod faults;
+mod gauntlet;
 mod guarded;
 mod listings;
 mod running;

@@ -162,22 +162,6 @@ fn empty_files_are_skipped_until_they_have_rows() {
 }
 
 #[test]
-fn odd_keys_are_read_by_their_very_bytes() {
-    let lake = Lake::items();
-    let names = ["a b", "a+b", "a%20b", "100%", "x,y", "\u{e9}", "e\u{301}", "v.1/deep"];
-    for (n, name) in names.iter().enumerate() {
-        lake.land(&format!("dt=2024-05-01/hr=10/min=02/{name}.ndjson"), rows(&[(&n.to_string(), name)]));
-    }
-    lake.once(FIRST);
-    let documents = lake.documents();
-    for (n, name) in names.iter().enumerate() {
-        assert_eq!(documents[&n.to_string()]["v"], *name);
-    }
-    let batch = lake.once(SECOND);
-    assert_eq!((&batch["upserts"], &batch["files_read"]), (&0.into(), &0.into()));
-}
-
-#[test]
 fn upsert_keeps_the_greatest_version_and_falls_back() {
     let toml = ITEMS.replace(
         "kind = \"append\"\ncolumns = { id = \"string\", v = \"string\" }",

@@ -8,6 +8,7 @@ mod changes;
 mod commands;
 mod crash;
 mod data;
+mod gauntlet;
 mod guards;
 mod lake;
 mod s3;

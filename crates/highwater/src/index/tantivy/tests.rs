@@ -540,3 +540,74 @@ async fn an_id_that_is_a_number_is_searched_as_both() {
     assert_eq!(ids(&searcher, "__id:10").await.unwrap(), ["10"]);
     assert!(searcher.get("7").await.unwrap().0.is_some());
 }
+
+/// The batch fails half-way: readers see the old state until the retry's commit, and never a half.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a31_half_a_batch_is_never_published() {
+    let folder = Folder::new();
+    let mut sink = folder.open(&contract::shape()).unwrap();
+    let upserts = |version| (0..100).map(move |n| Change::Upsert(contract::document(&format!("{n:03}"), version)));
+    let old = |n: usize| Change::Upsert(contract::document(&format!("old {n:02}"), 1));
+    sink.stage(Sequence(1), upserts(1).chain((0..20).map(old)).collect()).await.unwrap();
+    sink.commit(&as_of(1)).await.unwrap();
+    let policy = merge_policy(&sink);
+    let searcher = TantivySearcher::open(&folder.path());
+    let seen = async |version: i64, total: usize| {
+        let found = searcher.search(&all(1_000)).await.unwrap();
+        assert_eq!(found.total as usize, total);
+        let documents = found.hits.iter().filter(|hit| !hit.document.id.starts_with("old"));
+        assert!(documents.clone().all(|hit| hit.document.hash == contract::document(&hit.document.id, version).hash));
+        assert_eq!(documents.count(), 100);
+    };
+    let deletes = || (0..20).map(|n| Change::Delete(format!("old {n:02}").into()));
+
+    for _ in 0..3 {
+        sink.stage(Sequence(2), upserts(2).take(50).chain(deletes().take(10)).collect()).await.unwrap();
+        seen(1, 120).await;
+        lock(&sink.writer).lose();
+        assert!(sink.stage(Sequence(2), deletes().collect()).await.is_err());
+        assert!(sink.commit(&as_of(2)).await.is_err(), "the half must not be committed");
+        seen(1, 120).await;
+        sink.abandon().await.unwrap();
+        assert_eq!(merge_policy(&sink), policy);
+        seen(1, 120).await;
+    }
+    sink.stage(Sequence(2), upserts(2).chain(deletes()).collect()).await.unwrap();
+    seen(1, 120).await;
+    sink.commit(&as_of(2)).await.unwrap();
+    seen(2, 100).await;
+    sink.commit(&as_of(2)).await.unwrap();
+    drop(sink);
+    let sink = folder.open(&contract::shape()).unwrap();
+    assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(2)), 100));
+    seen(2, 100).await;
+}
+
+/// A writer that rolled back would hand out numbers a second time, and a deletion would miss what came before it.
+#[tokio::test]
+async fn a31_operations_after_an_abandoned_batch_keep_their_order() {
+    let folder = Folder::new();
+    let mut sink = folder.open(&contract::shape()).unwrap();
+    let change = |version| vec![Change::Upsert(contract::document("1", version))];
+    sink.stage(Sequence(1), change(1)).await.unwrap();
+    sink.commit(&as_of(1)).await.unwrap();
+    sink.stage(Sequence(2), change(2)).await.unwrap();
+    sink.abandon().await.unwrap();
+    for staged in [change(3), vec![Change::Delete("1".into())], change(4)] {
+        sink.stage(Sequence(3), staged).await.unwrap();
+    }
+    sink.commit(&as_of(3)).await.unwrap();
+    drop(sink);
+    let sink = folder.open(&contract::shape()).unwrap();
+    assert_eq!(sink.count().unwrap(), 1);
+    let (document, _) = TantivySearcher::open(&folder.path()).get("1").await.unwrap();
+    assert_eq!(document.unwrap().hash, contract::document("1", 4).hash);
+}
+
+fn merge_policy(sink: &TantivySink) -> String {
+    lock(&sink.writer).merge_policy()
+}
+
+fn all(limit: usize) -> SearchQuery {
+    SearchQuery { query: "*".to_owned(), limit, offset: 0 }
+}

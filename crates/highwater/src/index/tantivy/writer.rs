@@ -166,6 +166,11 @@ impl Writer {
         self.staged = Staged::Lost;
     }
 
+    #[cfg(test)]
+    pub(super) fn merge_policy(&self) -> String {
+        self.inner.as_ref().map(|writer| format!("{:?}", writer.get_merge_policy())).unwrap_or_default()
+    }
+
     pub(super) fn unsearchable(&self) -> u64 {
         self.unsearchable
     }
