@@ -1,6 +1,7 @@
 //! One source's looks at its store: which are due, what they saw, and which prefixes a path or a time stands under.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -18,9 +19,11 @@ const AT_ONCE: usize = 8;
 /// Lists one source, and remembers what the last complete listings said.
 #[derive(Debug)]
 pub struct SourceLister {
-    policy: SourcePolicy,
+    policy: Arc<SourcePolicy>,
     poll: Duration,
     prefixes: SourcePrefixes,
+    /// Of the range that was last looked at: it is another one only once a step.
+    spans: Option<Arc<Spans>>,
     view: View,
     /// When a prefix was last looked at, whether or not the look was complete.
     looked: BTreeMap<String, Timestamp>,
@@ -75,9 +78,10 @@ impl SourceLister {
             _ => vec![Vec::new()],
         };
         Self {
-            policy,
+            policy: Arc::new(policy),
             poll,
             prefixes: SourcePrefixes { plan, combinations, unknown: Vec::new() },
+            spans: None,
             view: View::default(),
             looked: BTreeMap::new(),
             folders: BTreeMap::new(),
@@ -112,7 +116,8 @@ impl SourceLister {
         if everything {
             self.view.forget_failures();
         }
-        let TimePolicy::Partitioned(time) = self.policy.time.clone() else {
+        let policy = self.policy.clone();
+        let Some(time) = policy.partitioned() else {
             return self.look_at_reference(store, clock, everything).await;
         };
         let mut looks = 0;
@@ -120,8 +125,8 @@ impl SourceLister {
             self.remember(before);
             looks += self.discover(store, clock).await;
         }
-        let range = LiveRange::new(&time, clock, watermark, before);
-        let (due, folders) = self.due(&time, &range, clock, everything);
+        let spans = self.spans(time, LiveRange::new(time, clock, watermark, before));
+        let (due, folders) = self.due(time, spans.as_deref(), clock, everything);
         for folder in folders {
             looks += self.list_folders(store, clock, folder).await;
         }
@@ -137,14 +142,25 @@ impl SourceLister {
     /// A committed plan took in what changed; what lies behind the audited time is forgotten.
     pub fn settled(&mut self, state: Option<&SourceState>, watermark: Option<Timestamp>, clock: Timestamp) {
         self.view.settled(clock);
-        let (Some(plan), Some(time)) = (&self.prefixes.plan, self.policy.partitioned()) else { return };
-        let range = LiveRange::new(time, clock, watermark, state);
-        let mut keep: BTreeSet<String> = BTreeSet::new();
-        keep.extend(plan.prefixes(range.from, range.to, &self.prefixes.combinations).into_iter().map(|s| s.prefix));
+        let policy = self.policy.clone();
+        let Some(time) = policy.partitioned() else { return };
+        let Some(spans) = self.spans(time, LiveRange::new(time, clock, watermark, state)) else { return };
+        self.view.retain(|prefix| spans.keep.contains(prefix) || self.folders.contains_key(prefix));
+        self.looked.retain(|prefix, _| spans.keep.contains(prefix));
+    }
+
+    /// The prefixes of a range; `None` where they do not follow from time.
+    fn spans(&mut self, time: &Partitioned, range: LiveRange) -> Option<Arc<Spans>> {
+        let plan = self.prefixes.plan.as_ref()?;
+        if let Some(spans) = self.spans.as_ref().filter(|spans| spans.range == range) {
+            return Some(spans.clone());
+        }
+        let live = plan.prefixes(range.from, range.to, &self.prefixes.combinations);
         let behind = plan.behind(range.from, time.window, &self.prefixes.combinations);
-        keep.extend(behind.into_iter().map(|span| span.prefix));
-        self.view.retain(|prefix| keep.contains(prefix) || self.folders.contains_key(prefix));
-        self.looked.retain(|prefix, _| keep.contains(prefix));
+        let keep = live.iter().chain(&behind).map(|span| span.prefix.clone()).collect();
+        let spans = Arc::new(Spans { range, live, behind, keep });
+        self.spans = Some(spans.clone());
+        Some(spans)
     }
 
     /// R: a late file anywhere in the live range is seen within it, and so is a new value of a capture.
@@ -180,16 +196,15 @@ impl SourceLister {
     fn due(
         &self,
         time: &Partitioned,
-        range: &LiveRange,
+        spans: Option<&Spans>,
         clock: Timestamp,
         everything: bool,
     ) -> (Vec<String>, Vec<String>) {
-        let Some(plan) = &self.prefixes.plan else { return (Vec::new(), Vec::new()) };
-        let live = plan.prefixes(range.from, range.to, &self.prefixes.combinations);
+        let (Some(plan), Some(spans)) = (&self.prefixes.plan, spans) else { return (Vec::new(), Vec::new()) };
+        let Spans { live, behind, .. } = spans;
         if everything {
-            return (live.into_iter().map(|span| span.prefix).collect(), Vec::new());
+            return (live.iter().map(|span| span.prefix.clone()).collect(), Vec::new());
         }
-        let behind = plan.behind(range.from, time.window, &self.prefixes.combinations);
         let schedule = self.schedule(plan, time);
         let (mut prefixes, mut folders) = (Vec::new(), Vec::new());
         for combination in 0..self.prefixes.combinations.len().max(1) {
@@ -341,13 +356,25 @@ impl SourceLister {
             }
         }
         combinations.sort();
+        self.spans = None;
         let unknown = self.folders.iter().filter(|(_, folder)| !folder.complete);
         self.prefixes.unknown = unknown.map(|(prefix, _)| prefix.clone()).collect();
         self.prefixes.combinations = combinations;
     }
 }
 
+/// The prefixes of one live range.
+#[derive(Debug)]
+struct Spans {
+    range: LiveRange,
+    live: Vec<PrefixSpan>,
+    behind: Vec<PrefixSpan>,
+    /// All of them by name.
+    keep: BTreeSet<String>,
+}
+
 /// The time that is looked at: from the eviction bound of the last record to the greatest skew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LiveRange {
     from: Timestamp,
     to: Timestamp,

@@ -1,6 +1,7 @@
 //! What is known of one source's files: the last complete listing of each prefix. Knows no schedule and no store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -55,24 +56,71 @@ struct PrefixView {
 pub struct View {
     prefixes: BTreeMap<Arc<str>, PrefixView>,
     files: BTreeMap<Arc<str>, Placed>,
+    filled: Filled,
     changed: BTreeSet<Arc<str>>,
     appeared_again: BTreeSet<Arc<str>>,
     first_listed: BTreeSet<Arc<str>>,
+}
+
+/// How many files the partitions hold, by their starts: kept beside the files, for every tick asks for the newest.
+#[derive(Clone, Debug, Default)]
+struct Filled(BTreeMap<Timestamp, Fill>);
+
+#[derive(Clone, Debug)]
+struct Fill {
+    end: Timestamp,
+    files: u64,
+    with_bytes: u64,
+}
+
+impl Filled {
+    fn add(&mut self, file: &Placed) {
+        let Some(partition) = &file.partition else { return };
+        let fill = self.0.entry(partition.start).or_insert(Fill { end: partition.end, files: 0, with_bytes: 0 });
+        fill.files += 1;
+        fill.with_bytes += u64::from(file.version.size > 0);
+    }
+
+    fn take(&mut self, file: Option<&Placed>) {
+        let Some((partition, size)) = file.and_then(|file| Some((file.partition?, file.version.size))) else { return };
+        let Some(fill) = self.0.get_mut(&partition.start) else { return };
+        fill.files -= 1;
+        fill.with_bytes -= u64::from(size > 0);
+        if fill.files == 0 {
+            self.0.remove(&partition.start);
+        }
+    }
 }
 
 impl View {
     /// Takes in one complete listing of `prefix`, begun at `at`. Files that are not data are counted and named.
     pub fn listed(&mut self, policy: &SourcePolicy, prefix: &str, at: Timestamp, mut seen: Vec<SeenFile>) {
         let mut fresh = PrefixView { listed_at: Some(at), ..PrefixView::default() };
+        // The store's order means nothing, not even for which names stand in an alarm.
+        seen.sort_unstable_by(|a, b| a.version.path.cmp(&b.version.path));
+        if self.is_unchanged(prefix, &seen)
+            && let Some(known) = self.prefixes.get_mut(prefix)
+        {
+            (known.listed_at, known.failed) = (Some(at), None);
+            return;
+        }
         let known = self.prefixes.remove(prefix);
         let relisted = known.as_ref().is_some_and(|known| known.listed_at.is_some());
         if !relisted {
             self.first_listed.insert(prefix.into());
         }
-        // The store's order means nothing, not even for which names stand in an alarm.
-        seen.sort_unstable_by(|a, b| a.version.path.cmp(&b.version.path));
         for file in seen {
             if is_hidden(&file.version.path) {
+                continue;
+            }
+            if let Some((path, placed)) = self.files.get_key_value(&file.version.path)
+                && placed.version == file.version
+                && placed.modified == file.modified
+            {
+                if file.version.size == 0 {
+                    fresh.empty.add(path, "zero bytes");
+                }
+                fresh.paths.insert(path.clone());
                 continue;
             }
             let partition = match place(policy, &file.version.path) {
@@ -87,7 +135,9 @@ impl View {
             }
             let path = file.version.path.clone();
             let placed = Placed { version: file.version, modified: file.modified, partition };
+            self.filled.add(&placed);
             let before = self.files.insert(path.clone(), placed);
+            self.filled.take(before.as_ref());
             let same = before
                 .as_ref()
                 .is_some_and(|before| Some(&before.version) == self.files.get(&path).map(|f| &f.version));
@@ -101,7 +151,7 @@ impl View {
         }
         if let Some(known) = known {
             for path in known.paths.difference(&fresh.paths) {
-                self.files.remove(path);
+                self.filled.take(self.files.remove(path).as_ref());
                 self.changed.insert(path.clone());
             }
         }
@@ -182,9 +232,49 @@ impl View {
         let gone: Vec<Arc<str>> = self.prefixes.keys().filter(|prefix| !keep(prefix)).cloned().collect();
         for prefix in gone {
             for path in self.prefixes.remove(&prefix).into_iter().flat_map(|view| view.paths) {
-                self.files.remove(&path);
+                self.filled.take(self.files.remove(&path).as_ref());
             }
         }
+    }
+
+    /// End of the newest partition that starts at or before `latest` and has a file with bytes in it, those files not
+    /// counted that are `broken` in the very version that was seen.
+    pub fn newest_end<'a>(
+        &self,
+        latest: Timestamp,
+        broken: impl Iterator<Item = &'a FileVersion>,
+    ) -> Option<Timestamp> {
+        let mut but: BTreeMap<Timestamp, u64> = BTreeMap::new();
+        for version in broken.filter(|version| version.size > 0) {
+            let seen = self.files.get(&version.path).filter(|file| file.version == *version);
+            if let Some(partition) = seen.and_then(|file| file.partition) {
+                *but.entry(partition.start).or_default() += 1;
+            }
+        }
+        let begun = self.filled.0.range(..=latest).rev();
+        let mut sound = begun.filter(|(start, fill)| fill.with_bytes > but.get(start).copied().unwrap_or_default());
+        sound.next().map(|(_, fill)| fill.end)
+    }
+
+    /// True if a file lies in a partition that starts after `latest`.
+    pub fn reaches_beyond(&self, latest: Timestamp) -> bool {
+        self.filled.0.last_key_value().is_some_and(|(start, _)| *start > latest)
+    }
+
+    /// True if the last complete listing of the prefix saw the same, so that nothing has to be placed anew: in a quiet
+    /// hour nearly every look ends here. `seen` is in path order.
+    fn is_unchanged(&self, prefix: &str, seen: &[SeenFile]) -> bool {
+        let Some(known) = self.prefixes.get(prefix) else { return false };
+        // Hidden and misplaced names are not among the paths, so a listing with them is longer.
+        if known.listed_at.is_none() || known.paths.len() != seen.len() {
+            return false;
+        }
+        let below = self.files.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let same = |((file, path), placed): ((&SeenFile, &Arc<str>), &Placed)| {
+            file.version == placed.version && file.modified == placed.modified && *path == file.version.path
+        };
+        let pairs = seen.iter().zip(&known.paths).zip(below.map(|(_, placed)| placed));
+        pairs.filter(|pair| same(*pair)).count() == seen.len()
     }
 
     fn collect(&self, of: impl Fn(&PrefixView) -> &Ignored) -> Ignored {

@@ -41,7 +41,9 @@ pub(super) fn raise(
         let newest = range.newest_end.map_or_else(|| "ever".into(), |end| format!("since {end}"));
         add("source_silent", format!("no new data {newest}; the window is held at {bound}"));
     }
-    let future: Vec<&Placed> = facts.view.files().values().filter(|file| range.is_future(file)).collect();
+    let ahead = |file: &&Placed| range.is_future(file);
+    let future: Vec<&Placed> =
+        if range.has_future(facts.view) { facts.view.files().values().filter(ahead).collect() } else { Vec::new() };
     if let Some(first) = future.first() {
         let count = future.len();
         add(

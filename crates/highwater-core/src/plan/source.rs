@@ -95,10 +95,7 @@ pub(super) fn bound_at(
 /// End of the newest partition with data that listings saw; what lies too far in the future, or could not be read, does
 /// not count.
 fn newest_end(clock: Timestamp, time: &Partitioned, view: &View, before: &SourceState) -> Option<Timestamp> {
-    let latest = clock + time.max_skew;
-    let broken = |file: &&Placed| before.quarantined.get(&file.version.path).is_some_and(|q| q.version == file.version);
-    let live = view.files().values().filter(|file| file.version.size > 0 && !broken(file));
-    live.filter_map(|file| file.partition.as_ref()).filter(|p| p.start <= latest).map(|p| p.end).max()
+    view.newest_end(clock + time.max_skew, before.quarantined.values().map(|entry| &entry.version))
 }
 
 /// The times that one source is planned by.
@@ -204,6 +201,11 @@ impl Range {
     fn is_late(&self, file: &Placed) -> bool {
         let Some(partition) = &file.partition else { return false };
         self.accept_from.is_some_and(|bound| partition.start < bound)
+    }
+
+    /// True if the view holds files that are too far ahead.
+    pub(super) fn has_future(&self, view: &View) -> bool {
+        self.latest_start.is_some_and(|latest| view.reaches_beyond(latest))
     }
 
     pub(super) fn is_future(&self, file: &Placed) -> bool {
