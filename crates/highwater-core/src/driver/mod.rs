@@ -244,8 +244,8 @@ impl Driver {
         let mut facts = BTreeMap::new();
         for (name, lister) in &self.listers {
             let (policy, view, prefixes) = (lister.policy(), lister.view(), lister.prefixes());
-            let (cycle, accepted) = (lister.revisit_bound(clock), orders::accepted(orders, name));
-            facts.insert(name.clone(), Facts { policy, view, prefixes, cycle, accepted });
+            let accepted = orders::accepted(orders, name);
+            facts.insert(name.clone(), Facts { policy, view, prefixes, accepted });
         }
         let scope = if self.fresh || self.compare_all { Scope::All } else { Scope::Changed };
         plan(clock, state, &facts, &self.policy, scope).map_err(|halted| Fault::Halted(halted.to_string()))

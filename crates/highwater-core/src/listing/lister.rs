@@ -50,7 +50,7 @@ struct SourcePrefixes {
     unknown: Vec<String>,
 }
 
-impl Prefixes for SourcePrefixes {
+impl SourcePrefixes {
     fn of_path(&self, path: &str) -> Option<String> {
         match &self.plan {
             None => Some(String::new()),
@@ -66,6 +66,20 @@ impl Prefixes for SourcePrefixes {
                 known.chain(self.unknown.iter().cloned()).collect()
             }
         }
+    }
+}
+
+impl Prefixes for SourceLister {
+    fn of_path(&self, path: &str) -> Option<String> {
+        self.prefixes.of_path(path)
+    }
+
+    fn of_range(&self, from: Timestamp, to: Timestamp) -> Vec<String> {
+        self.prefixes.of_range(from, to)
+    }
+
+    fn revisit_bound(&self, clock: Timestamp) -> Duration {
+        self.revisit_bound(clock)
     }
 }
 
@@ -100,7 +114,7 @@ impl SourceLister {
 
     /// Which prefixes there are.
     pub fn prefixes(&self) -> &dyn Prefixes {
-        &self.prefixes
+        self
     }
 
     /// Looks at what is due, or at everything in the live range; failures are noted in the view. Answers how many

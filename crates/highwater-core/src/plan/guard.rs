@@ -144,7 +144,8 @@ fn doubt(
         }
     }
     if applied > 0 {
-        plan.change.vanished = Some(before.withheld.vanished.plus(applied, facts.cycle, clock));
+        let cycle = facts.prefixes.revisit_bound(clock);
+        plan.change.vanished = Some(before.withheld.vanished.plus(applied, cycle, clock));
     }
     missing
 }
@@ -183,9 +184,10 @@ struct Counts<'a> {
 fn is_doubted(clock: Timestamp, before: &SourceState, facts: &Facts<'_>, counts: Counts<'_>) -> bool {
     let Counts { live, stay, fresh, arrivals } = counts;
     let Some(limit) = facts.policy.guard.limit.filter(|_| fresh > 0) else { return false };
-    let lately = |file: &&Missing| clock.duration_since(file.since).unsigned_abs() < facts.cycle;
+    let cycle = facts.prefixes.revisit_bound(clock);
+    let lately = |file: &&Missing| clock.duration_since(file.since).unsigned_abs() < cycle;
     let (known, recent) = (stay.len(), stay.iter().filter(lately).count() as u64);
-    let removed = before.withheld.vanished.within(facts.cycle, clock);
+    let removed = before.withheld.vanished.within(cycle, clock);
     let listed = (live - known) as u64;
     let is_emptied = listed == fresh as u64 && arrivals == 0;
     is_emptied || limit.is_passed(removed + recent + fresh as u64, removed + recent + listed)

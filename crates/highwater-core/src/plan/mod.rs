@@ -105,18 +105,18 @@ pub struct Facts<'a> {
     pub view: &'a View,
     /// Tells under which prefix a path is listed.
     pub prefixes: &'a dyn Prefixes,
-    /// R: within so long every prefix of the live range is listed.
-    pub cycle: Duration,
     /// Removals that are withheld since then or longer are accepted.
     pub accepted: Option<Timestamp>,
 }
 
-/// Ties paths and partitions to listed prefixes.
+/// Ties paths and partitions to listed prefixes, and says how often these are listed.
 pub trait Prefixes: std::fmt::Debug + Send + Sync {
     /// The prefix that `path` is listed under.
     fn of_path(&self, path: &str) -> Option<String>;
     /// Every prefix that may hold files of partitions in `[from, to)`.
     fn of_range(&self, from: Timestamp, to: Timestamp) -> Vec<String>;
+    /// R: within so long every prefix of the live range is listed.
+    fn revisit_bound(&self, clock: Timestamp) -> Duration;
 }
 
 /// Plans one batch at clock `now`.

@@ -27,7 +27,7 @@ use crate::file::SourceName;
 use crate::lease::Unguarded;
 use crate::log::{Body, KEEP, ObjectLog, Writer, WriterId, claim};
 use crate::partition::{Calendar, Layout};
-use crate::policy::{OnLag, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
+use crate::policy::{Guard, OnLag, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
 use crate::ports::{Clock, Fault, NoOrders};
 use executor::Counting;
 use lake::Lake;
@@ -140,7 +140,7 @@ impl Month {
                 max_skew: SignedDuration::from_mins(5),
                 forever_since: options.forever.then_some(start),
             }));
-            sources.push(SourcePolicy { name: name.clone(), time });
+            sources.push(SourcePolicy { name: name.clone(), time, guard: Guard::default() });
         }
         let settle = SignedDuration::from_mins(1);
         Ok(Self {

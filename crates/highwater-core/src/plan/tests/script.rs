@@ -159,8 +159,7 @@ impl World {
         let mut facts = BTreeMap::new();
         for (name, known) in &self.sources {
             let (policy, prefixes) = (known.lister.policy(), known.lister.prefixes());
-            let (cycle, accepted) = (known.lister.revisit_bound(now), known.accepted);
-            facts.insert(name.clone(), Facts { policy, view: &known.view, prefixes, cycle, accepted });
+            facts.insert(name.clone(), Facts { policy, view: &known.view, prefixes, accepted: known.accepted });
         }
         plan(now, &self.state, &facts, &self.policy, scope)
     }
