@@ -297,3 +297,6 @@ fn place(policy: &SourcePolicy, path: &str) -> Result<Option<Partition>, String>
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
