@@ -24,6 +24,7 @@ struct SourceReader {
     config: SourceConfig,
     layout: Option<(Layout, Calendar)>,
     required: Vec<String>,
+    max_memory_bytes: u64,
 }
 
 /// Reads files, a few at a time, through the stores.
@@ -71,7 +72,9 @@ impl Reader {
                 TableKind::Append | TableKind::Reference => Vec::new(),
             };
             let layout = source.time().map_err(Fault::Invalid)?;
-            sources.insert(name.clone(), Arc::new(SourceReader { config: source.clone(), layout, required }));
+            let max_memory_bytes = config.pipeline.memory_bytes;
+            let reader = SourceReader { config: source.clone(), layout, required, max_memory_bytes };
+            sources.insert(name.clone(), Arc::new(reader));
         }
         Ok(Self { stores, sources, cores, fetched: Mutex::default() })
     }
@@ -207,6 +210,7 @@ impl SourceReader {
             schema: files.clone(),
             required: self.required.clone(),
             max_rejects: self.config.max_rejects,
+            max_memory_bytes: self.max_memory_bytes,
         };
         let decoded = match format::decode(&request, content) {
             Ok(decoded) => decoded,

@@ -49,6 +49,8 @@ pub struct DecodeRequest {
     pub required: Vec<String>,
     /// How many rows may be rejected before the whole file is refused.
     pub max_rejects: MaxRejects,
+    /// How much memory its rows may take before the whole file is refused: a small file may hold very much.
+    pub max_memory_bytes: u64,
 }
 
 /// One file, decoded.

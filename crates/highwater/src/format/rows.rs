@@ -18,10 +18,13 @@ use crate::config::MaxRejects;
 pub(super) const BATCH_ROWS: usize = 8192;
 
 /// Bytes of text after which a batch ends early: the offsets of a string column end at 2 GiB.
-const BATCH_BYTES: usize = 32 << 20;
+pub(super) const BATCH_BYTES: usize = 32 << 20;
 
 /// The longest line or record that is read.
 pub(super) const MAX_ROW_BYTES: usize = 64 << 20;
+
+/// Rows a file may have. Rows without a byte cost a file nothing, so that its size bounds neither memory nor time.
+pub(super) const MAX_ROWS: u64 = 1 << 30;
 
 /// Collects what becomes of each row.
 pub(super) struct Rows<'r> {
@@ -30,6 +33,7 @@ pub(super) struct Rows<'r> {
     required: Vec<bool>,
     pending: Pending,
     decoded: Decoded,
+    memory_bytes: u64,
 }
 
 /// The batch that is being filled, row by row.
@@ -47,7 +51,7 @@ impl<'r> Rows<'r> {
         let decoded =
             Decoded { batches: Vec::new(), row_numbers: None, rows: 0, rejected_count: 0, rejected: Vec::new() };
         let pending = Pending { columns, keep: Vec::new(), bytes: 0 };
-        Self { request, types, required, pending, decoded }
+        Self { request, types, required, pending, decoded, memory_bytes: 0 }
     }
 
     /// The columns wanted.
@@ -87,7 +91,7 @@ impl<'r> Rows<'r> {
             None => self.keep(),
         }
         if self.pending.keep.len() >= BATCH_ROWS || self.pending.bytes >= BATCH_BYTES {
-            self.flush().map_err(internal)?;
+            self.flush()?;
         }
         Ok(())
     }
@@ -138,17 +142,20 @@ impl<'r> Rows<'r> {
                 None => self.keep(),
             }
         }
-        self.push(arrays, keep).map_err(internal)
+        self.push(arrays, keep)
     }
 
-    fn flush(&mut self) -> Result<(), ArrowError> {
-        let arrays = self.pending.columns.iter_mut().map(Column::finish).collect::<Result<_, _>>()?;
+    fn flush(&mut self) -> Result<(), FileError> {
+        let arrays = self.pending.columns.iter_mut().map(Column::finish).collect::<Result<_, _>>().map_err(internal)?;
         let keep = std::mem::take(&mut self.pending.keep);
         self.pending.bytes = 0;
         self.push(arrays, keep)
     }
 
-    fn push(&mut self, arrays: Vec<ArrayRef>, keep: Vec<bool>) -> Result<(), ArrowError> {
+    fn push(&mut self, arrays: Vec<ArrayRef>, keep: Vec<bool>) -> Result<(), FileError> {
+        if self.decoded.rows > MAX_ROWS {
+            return Err(FileError::Damaged(format!("it has more than {MAX_ROWS} rows; write it as several files")));
+        }
         let kept = keep.iter().filter(|keep| **keep).count();
         if kept == 0 {
             return Ok(());
@@ -156,9 +163,17 @@ impl<'r> Rows<'r> {
         let schema = self.request.schema.clone();
         let count = if arrays.is_empty() { kept } else { keep.len() };
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let mut batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+        let mut batch = RecordBatch::try_new_with_options(schema, arrays, &options).map_err(internal)?;
         if kept < keep.len() && batch.num_columns() > 0 {
-            batch = filter_record_batch(&batch, &BooleanArray::from(keep))?;
+            batch = filter_record_batch(&batch, &BooleanArray::from(keep)).map_err(internal)?;
+        }
+        self.memory_bytes += batch.get_array_memory_size() as u64;
+        let allowed = self.request.max_memory_bytes;
+        if self.memory_bytes > allowed {
+            let what = format!(
+                "its rows take more than {allowed} bytes of memory; write it as several files, or raise `memory`"
+            );
+            return Err(FileError::Damaged(what));
         }
         self.decoded.batches.push(batch);
         Ok(())
@@ -166,7 +181,7 @@ impl<'r> Rows<'r> {
 
     /// The file, unless too much of it was rejected.
     pub fn finish(mut self) -> Result<Decoded, FileError> {
-        self.flush().map_err(internal)?;
+        self.flush()?;
         let decoded = self.decoded;
         let (rows, rejected) = (decoded.rows, decoded.rejected_count);
         let allowed = match self.request.max_rejects {

@@ -44,6 +44,7 @@ fn request(path: &str, format: FileFormat, wanted: &[(&str, &str)]) -> DecodeReq
         schema: freeze(&columns(wanted), None),
         required: Vec::new(),
         max_rejects: MaxRejects::Default,
+        max_memory_bytes: 1 << 30,
     }
 }
 
