@@ -14,6 +14,7 @@ mod json;
 mod ndjson;
 mod number;
 mod parquet;
+mod parquet_schema;
 mod rows;
 mod seen;
 #[cfg(test)]
