@@ -1,6 +1,7 @@
 //! Values of Arrow arrays, one by one: the way of those columns whose type is not the table's. Knows no targets.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RunArray};
@@ -8,6 +9,7 @@ use arrow::datatypes::*;
 use arrow::util::display::array_value_to_string;
 
 use super::cell::Cell;
+use super::number;
 
 /// The value at `row`, of any type that a file may hold.
 pub(super) fn array_cell(array: &dyn Array, row: usize) -> Cell<'_> {
@@ -28,10 +30,10 @@ pub(super) fn array_cell(array: &dyn Array, row: usize) -> Cell<'_> {
         DataType::Float16 => Cell::Single(array.as_primitive::<Float16Type>().value(row).to_f32()),
         DataType::Float32 => Cell::Single(array.as_primitive::<Float32Type>().value(row)),
         DataType::Float64 => Cell::Float(array.as_primitive::<Float64Type>().value(row)),
-        DataType::Decimal32(..) => Cell::Number(array.as_primitive::<Decimal32Type>().value_as_string(row).into()),
-        DataType::Decimal64(..) => Cell::Number(array.as_primitive::<Decimal64Type>().value_as_string(row).into()),
-        DataType::Decimal128(..) => Cell::Number(array.as_primitive::<Decimal128Type>().value_as_string(row).into()),
-        DataType::Decimal256(..) => Cell::Number(array.as_primitive::<Decimal256Type>().value_as_string(row).into()),
+        DataType::Decimal32(_, scale) => decimal::<Decimal32Type>(array, row, *scale),
+        DataType::Decimal64(_, scale) => decimal::<Decimal64Type>(array, row, *scale),
+        DataType::Decimal128(_, scale) => decimal::<Decimal128Type>(array, row, *scale),
+        DataType::Decimal256(_, scale) => decimal::<Decimal256Type>(array, row, *scale),
         DataType::Date32 => Cell::Date(array.as_primitive::<Date32Type>().value(row).into()),
         DataType::Date64 => date_of_millis(array.as_primitive::<Date64Type>().value(row)),
         DataType::Timestamp(unit, _) => instant(array, row, *unit),
@@ -65,6 +67,11 @@ pub(super) fn array_cell(array: &dyn Array, row: usize) -> Cell<'_> {
 
 fn integer<T: ArrowPrimitiveType<Native: Into<i128>>>(array: &dyn Array, row: usize) -> Cell<'_> {
     Cell::Integer(array.as_primitive::<T>().value(row).into())
+}
+
+/// All its digits: the array's own text of a value with more than the type has leaves out the last ones.
+fn decimal<T: ArrowPrimitiveType<Native: Display>>(array: &dyn Array, row: usize, scale: i8) -> Cell<'_> {
+    Cell::Number(number::scaled_text(&array.as_primitive::<T>().value(row).to_string(), scale).into())
 }
 
 fn date_of_millis<'a>(millis: i64) -> Cell<'a> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Date32Type, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Decimal256Type, TimeUnit, TimestampMicrosecondType};
 use arrow::error::ArrowError;
 
 use super::array::array_cell;
@@ -44,18 +44,25 @@ fn cast_whole(array: &ArrayRef, target: &DataType) -> Result<Option<ArrayRef>, A
             let days = array.as_primitive::<Date32Type>();
             days.iter().flatten().all(|day| time::day_in_range(day.into()).is_some()).then(|| array.clone())
         }
-        (from, to) if from == to && !holds_times(from) => Some(array.clone()),
+        (DataType::Decimal128(p, _), to) if array.data_type() == to => {
+            array.as_primitive::<Decimal128Type>().validate_decimal_precision(*p).is_ok().then(|| array.clone())
+        }
+        (DataType::Decimal256(p, _), to) if array.data_type() == to => {
+            array.as_primitive::<Decimal256Type>().validate_decimal_precision(*p).is_ok().then(|| array.clone())
+        }
+        (from, to) if from == to && !has_range(from) => Some(array.clone()),
         (from, to) if is_lossless(from, to) => Some(arrow::compute::cast(array, to)?),
         _ => None,
     };
     Ok(whole)
 }
 
-fn holds_times(kind: &DataType) -> bool {
+/// Files may hold values of the type that the type's own text could not name.
+fn has_range(kind: &DataType) -> bool {
     match kind {
-        DataType::Date32 | DataType::Timestamp(..) => true,
-        DataType::List(item) => holds_times(item.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| holds_times(field.data_type())),
+        DataType::Date32 | DataType::Timestamp(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => true,
+        DataType::List(item) => has_range(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_range(field.data_type())),
         _ => false,
     }
 }

@@ -141,6 +141,19 @@ pub(super) fn unscaled(text: &str, precision: u8, scale: i8) -> Option<i256> {
     i256::from_string(&digits)
 }
 
+/// `digits` with `scale` of them behind the point; a negative scale appends zeros.
+pub(super) fn scaled_text(digits: &str, scale: i8) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
+    let places = usize::from(scale.unsigned_abs());
+    if scale <= 0 {
+        let zeros = if digits == "0" { 0 } else { places };
+        return format!("{sign}{digits}{}", "0".repeat(zeros));
+    }
+    let padded = format!("{digits:0>width$}", width = places + 1);
+    let (whole, fraction) = padded.split_at(padded.len() - places);
+    format!("{sign}{whole}.{fraction}")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -199,6 +212,13 @@ mod tests {
         assert_eq!(parse_integer("1.0"), Some(1));
         assert_eq!(parse_integer("1e3"), Some(1000));
         assert_eq!(parse_integer("1.5"), None);
+    }
+
+    #[test]
+    fn decimals_are_written_with_all_their_digits() {
+        let of = |digits, scale| scaled_text(digits, scale);
+        assert_eq!([of("100000", 2), of("-5", 2), of("0", 2), of("7", 0)], ["1000.00", "-0.05", "0.00", "7"]);
+        assert_eq!([of("-7", -2), of("0", -2)], ["-700", "0"]);
     }
 
     proptest! {
