@@ -1,6 +1,6 @@
 //! Delimited text, columns found by header, each record by itself. Knows nothing of types but what a field looks like.
 
-use std::io::{BufRead, Chain, Cursor, Read};
+use std::io::{self, BufRead, Chain, Cursor, Read};
 
 use ::csv::{ByteRecord, Reader, ReaderBuilder};
 
@@ -106,13 +106,35 @@ fn not_utf8(record: &ByteRecord) -> Option<usize> {
     record.iter().position(|field| std::str::from_utf8(field).is_err())
 }
 
+/// What the reader may take in for one record. A quote that is never closed would make one of the whole file.
+const MAX_TAKEN_BYTES: usize = 2 * MAX_ROW_BYTES;
+
 /// The text and the mark behind it.
 type Marked<'c> = Chain<Box<dyn BufRead + 'c>, Cursor<Vec<u8>>>;
+
+/// Gives so many bytes, then an error.
+struct Bounded<R> {
+    text: R,
+    left: usize,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !buffer.is_empty() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let most = buffer.len().min(self.left);
+        let count = self.text.read(&mut buffer[..most])?;
+        self.left -= count;
+        Ok(count)
+    }
+}
 
 /// The records of a file. The reader takes a file that ends inside quotes for a file with a long last field, and would
 /// swallow all rows behind a stray quote; so a mark is read behind the file's end, which must come out as a record.
 struct Records<'c> {
-    reader: Reader<Marked<'c>>,
+    reader: Reader<Bounded<Marked<'c>>>,
+    limit: usize,
     mark: Vec<u8>,
     /// Line on which the record last given starts, from 1.
     line: u64,
@@ -125,6 +147,10 @@ struct Records<'c> {
 
 impl<'c> Records<'c> {
     fn open(path: &str, content: &'c Content, options: &CsvOptions) -> Result<Self, FileError> {
+        Self::bounded(path, content, options, MAX_TAKEN_BYTES)
+    }
+
+    fn bounded(path: &str, content: &'c Content, options: &CsvOptions, limit: usize) -> Result<Self, FileError> {
         let special = [Some(options.delimiter), Some(options.quote), options.escape];
         let byte = (b'A'..=b'Z').find(|byte| !special.contains(&Some(*byte))).unwrap_or(b'A');
         let mark = vec![byte; 16];
@@ -136,9 +162,9 @@ impl<'c> Records<'c> {
             .quote(options.quote)
             .escape(options.escape)
             .double_quote(options.escape.is_none())
-            .from_reader(open_text(path, content)?.chain(Cursor::new(end)));
+            .from_reader(Bounded { text: open_text(path, content)?.chain(Cursor::new(end)), left: limit });
         let mut records =
-            Self { reader, mark, line: 0, ahead: ByteRecord::new(), ahead_line: 0, crlf: false, ended: false };
+            Self { reader, limit, mark, line: 0, ahead: ByteRecord::new(), ahead_line: 0, crlf: false, ended: false };
         records.read_ahead()?;
         records.crlf = records.ahead_line == 0;
         records.ahead_line = records.ahead_line.max(1);
@@ -186,7 +212,13 @@ impl<'c> Records<'c> {
 
     fn read_ahead(&mut self) -> Result<bool, FileError> {
         let line = self.reader.position().line();
+        self.reader.get_mut().left = self.limit;
+        let limit = self.limit;
         let found = self.reader.read_byte_record(&mut self.ahead).map_err(|error| match error.into_kind() {
+            ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let what = "a quote in it may never be closed";
+                FileError::Damaged(format!("the record on line {line} is longer than {limit} bytes: {what}"))
+            }
             ::csv::ErrorKind::Io(error) => broken(&error, &format!("after line {line}")),
             other => FileError::Damaged(format!("its record on line {line} cannot be read: {other:?}")),
         })?;
@@ -198,5 +230,28 @@ impl<'c> Records<'c> {
     /// Line ends that the reader has met at the end of a record, when it gives the record.
     fn line_end(&self) -> u64 {
         u64::from(!self.crlf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_record_without_end_is_given_up_in_bounded_memory() {
+        let of = |text: String| {
+            let content = Content::Bytes(Bytes::from(text));
+            let mut records = Records::bounded("x", &content, &CsvOptions::default(), 20_000)?;
+            let (mut record, mut count) = (ByteRecord::new(), 0);
+            while records.next(&mut record)? {
+                count += 1;
+            }
+            Ok::<usize, FileError>(count)
+        };
+        assert_eq!(of("id,t\n".to_owned() + &"1,x\n".repeat(100_000)), Ok(100_001));
+        let error = of(format!("id,t\n1,x\n2,\"{}", "y".repeat(100_000))).unwrap_err().to_string();
+        assert!(error.contains("the record on line 3 is longer than 20000 bytes: a quote"), "{error}");
     }
 }

@@ -6,11 +6,16 @@ use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
 
 use super::FileError;
 use crate::store::Content;
 
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// What an xz stream may ask for: its strongest preset needs 65 MiB, its format could name 4 GiB. Zstandard's library has
+/// such a bound of its own, 128 MiB.
+const XZ_MEMORY_BYTES: u64 = 256 << 20;
 
 /// The stored bytes. One reader at a time: a spooled file has one position.
 pub(super) fn open_stored(content: &Content) -> io::Result<Box<dyn BufRead + '_>> {
@@ -30,12 +35,29 @@ pub(super) fn open_text<'c>(path: &str, content: &'c Content) -> Result<Box<dyn 
     let unreadable = |error: io::Error| FileError::Damaged(format!("its bytes cannot be read: {error}"));
     let (head, stored) = peek(open_stored(content).map_err(unreadable)?, 512).map_err(unreadable)?;
     let text = decompressed(path, &head, stored).map_err(unreadable)?;
-    let (mut start, mut text) = peek(text, 3).map_err(|error| broken(&error, "at its start"))?;
-    start.truncate(3);
-    if start == b"\xef\xbb\xbf" {
+    let (start, mut text) = peek(text, 16).map_err(|error| broken(&error, "at its start"))?;
+    if let Some(what) = foreign(&start) {
+        return Err(FileError::Damaged(what.to_owned()));
+    }
+    if start.starts_with(b"\xef\xbb\xbf") {
         text.consume(3);
     }
     Ok(text)
+}
+
+/// What the text is, if it is no text but something that a name or a setting hid.
+fn foreign(start: &[u8]) -> Option<&'static str> {
+    let is_bzip2 = start.starts_with(b"BZh") && start.get(4..10) == Some(b"1AY&SY");
+    Some(match start {
+        [0x1f, 0x8b, ..] => "its text is gzip: its name lacks .gz, or it was compressed twice",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "its text is Zstandard: its name lacks .zst, or it was compressed twice",
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "its text is xz: its name lacks .xz, or it was compressed twice",
+        _ if is_bzip2 => "its text is bzip2: its name lacks .bz2, or it was compressed twice",
+        [b'P', b'A', b'R', b'1', 0x15, ..] => "it is Parquet, and its source's `format` says otherwise",
+        [b'O', b'b', b'j', 1, ..] => "it is Avro, and its source's `format` says otherwise",
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is UTF-16; write UTF-8",
+        _ => return None,
+    })
 }
 
 /// A stream that breaks off, or is damaged, past a place.
@@ -61,7 +83,7 @@ fn decompressed<'c>(path: &str, head: &[u8], stored: Box<dyn BufRead + 'c>) -> i
         "gz" => Box::new(Members { member: Some(GzDecoder::new(stored)) }),
         "zst" => Box::new(zstd::stream::read::Decoder::with_buffer(stored)?),
         "bz2" => Box::new(MultiBzDecoder::new(stored)),
-        _ => Box::new(XzDecoder::new_multi_decoder(stored)),
+        _ => Box::new(XzDecoder::new_stream(stored, Stream::new_stream_decoder(XZ_MEMORY_BYTES, CONCATENATED)?)),
     })))
 }
 
