@@ -158,10 +158,13 @@ impl Values {
                 Self::Binary(cast(&plain, &T::BinaryView)?.as_binary_view().clone())
             }
             T::Binary | T::LargeBinary | T::BinaryView => Self::Binary(to(&T::BinaryView)?.as_binary_view().clone()),
-            T::Date32 | T::Date64 => {
-                let days = to(&T::Date32)?;
-                let days = cast(&days, &T::Int32)?;
+            T::Date32 => {
+                let days = to(&T::Int32)?;
                 Self::Date(cast(&days, &T::Int64)?.as_primitive::<Int64Type>().clone())
+            }
+            T::Date64 => {
+                let millis = to(&T::Int64)?;
+                Self::Date(millis.as_primitive::<Int64Type>().unary(|millis| millis.div_euclid(86_400_000)))
             }
             T::Timestamp(unit, _) => Self::Instant(to(&T::Int64)?.as_primitive::<Int64Type>().clone(), *unit),
             T::Time32(unit) => {
