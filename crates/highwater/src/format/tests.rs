@@ -1,9 +1,13 @@
 //! Files made in code, decoded, and shown as text.
 
 mod columnar;
+mod damage;
+mod fuzz;
 mod gauntlet;
+mod rules;
 mod schema;
 mod text;
+mod values;
 
 use std::io::Write;
 use std::sync::Arc;

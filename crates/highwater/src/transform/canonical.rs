@@ -310,4 +310,6 @@ fn write_map(out: &mut Vec<u8>, maps: &MapArray, keys: &Column, values: &Column,
 }
 
 #[cfg(test)]
+mod property;
+#[cfg(test)]
 mod tests;

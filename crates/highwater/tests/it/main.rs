@@ -9,6 +9,7 @@ mod commands;
 mod crash;
 mod data;
 mod gauntlet;
+mod gauntlet_data;
 mod guards;
 mod lake;
 mod s3;

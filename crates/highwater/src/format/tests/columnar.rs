@@ -185,7 +185,7 @@ fn damaged_parquet_is_an_error_and_never_a_panic() {
     assert!(error.contains("row group 1 of 1"), "{error}");
 }
 
-fn avro_file(codec: Option<CompressionCodec>) -> Vec<u8> {
+pub(super) fn avro_file(codec: Option<CompressionCodec>) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter_with_nullable([
         ("id", array(Int64Array::from_iter_values(0..300)), false),
         ("name", array(StringArray::from_iter((0..300).map(|n| (n % 3 > 0).then(|| format!("name {n}"))))), true),
@@ -245,7 +245,7 @@ fn damaged_avro_is_an_error_and_never_a_panic() {
     assert!(error.contains("Avro block 1 ") && error.contains("sync marker"), "{error}");
 }
 
-fn long(number: i64, out: &mut Vec<u8>) {
+pub(super) fn long(number: i64, out: &mut Vec<u8>) {
     let mut rest = ((number << 1) ^ (number >> 63)) as u64;
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
@@ -254,13 +254,13 @@ fn long(number: i64, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-fn sized(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn sized(bytes: &[u8], out: &mut Vec<u8>) {
     long(bytes.len() as i64, out);
     out.extend(bytes);
 }
 
 /// A file of one block, written by hand.
-fn raw_avro(schema: &str, rows: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn raw_avro(schema: &str, rows: &[Vec<u8>]) -> Vec<u8> {
     let mut file = b"Obj\x01".to_vec();
     long(1, &mut file);
     sized(b"avro.schema", &mut file);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::input::{Line, Lines};
 
-fn compressed(extension: &str, text: &[u8]) -> Vec<u8> {
+pub(super) fn compressed(extension: &str, text: &[u8]) -> Vec<u8> {
     match extension {
         "gz" => gzip(text),
         "zst" => zstd::encode_all(text, 1).unwrap(),
@@ -22,7 +22,7 @@ fn compressed(extension: &str, text: &[u8]) -> Vec<u8> {
     }
 }
 
-const ID: &[(&str, &str)] = &[("id", "int64")];
+pub(super) const ID: &[(&str, &str)] = &[("id", "int64")];
 
 #[test]
 fn every_compression_is_read_with_all_its_members() {
