@@ -25,22 +25,21 @@ impl Trend {
 
 /// The trends of memory, state and log over all days but the first, in which the window fills.
 pub fn trends(days: &[Day]) -> Vec<Trend> {
-    let measures: [(&'static str, f64, fn(&Day) -> u64); 5] = [
-        ("state bytes", 0.05, |day| day.most.state_bytes),
-        ("snapshot bytes", 0.05, |day| day.most.snapshot_bytes),
-        ("log objects", 0.05, |day| day.most.log_objects),
-        ("log bytes", 0.05, |day| day.most.log_bytes),
-        ("resident bytes", 0.10, |day| day.most.resident_bytes),
-    ];
     let later: Vec<&Day> = days.iter().filter(|day| day.number > 1).collect();
-    let mut trends = Vec::new();
-    for (measure, allowed, of) in measures {
-        let values: Vec<f64> = later.iter().map(|day| of(day) as f64).collect();
-        let median = median(values.clone());
-        let growth = if median > 0.0 { slope(&values) * values.len().saturating_sub(1) as f64 / median } else { 0.0 };
-        trends.push(Trend { measure, median, growth, allowed });
-    }
-    trends
+    vec![
+        trend("state bytes", 0.05, &later, |day| day.most.state_bytes),
+        trend("snapshot bytes", 0.05, &later, |day| day.most.snapshot_bytes),
+        trend("log objects", 0.05, &later, |day| day.most.log_objects),
+        trend("log bytes", 0.05, &later, |day| day.most.log_bytes),
+        trend("resident bytes", 0.10, &later, |day| day.most.resident_bytes),
+    ]
+}
+
+fn trend(measure: &'static str, allowed: f64, days: &[&Day], of: fn(&Day) -> u64) -> Trend {
+    let values: Vec<f64> = days.iter().map(|day| of(day) as f64).collect();
+    let median = median(values.clone());
+    let growth = if median > 0.0 { slope(&values) * values.len().saturating_sub(1) as f64 / median } else { 0.0 };
+    Trend { measure, median, growth, allowed }
 }
 
 fn slope(values: &[f64]) -> f64 {
