@@ -9,6 +9,9 @@ use crate::file::SourceName;
 /// How many closed holes a state remembers: enough to tell what became of the last ones; the records tell the rest.
 pub const CLOSED_KEPT: usize = 100;
 
+/// How many entries of one source and cause stay open by themselves: past it the oldest become one, which counts them.
+pub const OPEN_KEPT: usize = 100;
+
 /// Why a stretch of time is not, or not wholly, in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -45,6 +48,10 @@ pub struct Hole {
     /// What is the matter, in words, where the cause alone does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// How many files (`late_file`, `quarantined`), partitions (`under_filled`) or lags (`passed_over`) the entry stands
+    /// for, where it is more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
 /// How a hole ended.
@@ -57,6 +64,8 @@ pub enum HoleEnd {
     Removed,
     /// Its time lies so far behind the window that its rows would have left the table by now.
     LeftWindow,
+    /// It is part of a wider entry now, which is open.
+    Merged,
 }
 
 /// A hole that is closed.
@@ -76,5 +85,42 @@ impl Hole {
     /// True if both are entries for the same missing thing.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.source, self.cause, self.from, &self.path) == (&other.source, other.cause, other.from, &other.path)
+    }
+
+    /// How many files, partitions or lags it stands for.
+    pub fn stands_for(&self) -> u64 {
+        self.count.unwrap_or(1)
+    }
+
+    /// True if a part of it lies in `[from, to)`; one of a source without time always does.
+    pub fn touches(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.from == self.to || self.from < to && from < self.to
+    }
+}
+
+impl HoleCause {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::PassedOver, Self::LateFile, Self::Quarantined, Self::UnderFilled];
+
+    /// The name in records and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PassedOver => "passed_over",
+            Self::LateFile => "late_file",
+            Self::Quarantined => "quarantined",
+            Self::UnderFilled => "under_filled",
+        }
+    }
+}
+
+impl HoleEnd {
+    /// The name in records and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Filled => "filled",
+            Self::Removed => "removed",
+            Self::LeftWindow => "left_window",
+            Self::Merged => "merged",
+        }
     }
 }

@@ -41,6 +41,7 @@ fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
         Command::AcceptRemovals(args) => block_on(commands::accept_removals(config(cli)?, args, output))?,
         Command::Status(format) => block_on(commands::status(config(cli)?, *format, output))?,
         Command::Log(args) => block_on(commands::log(config(cli)?, args, output))?,
+        Command::Holes(args) => block_on(commands::holes(config(cli)?, args, output))?,
         Command::Search(args) => block_on(commands::search(config(cli)?, args, output))?,
         Command::Get(args) => block_on(commands::get(config(cli)?, args, output))?,
         Command::Dump => block_on(commands::dump(config(cli)?, output))?,

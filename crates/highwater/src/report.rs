@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_core::holes::Hole;
+use highwater_core::holes::{ClosedHole, Hole, HoleCause};
 use highwater_core::ports::Fault;
 use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow, Requests};
 use highwater_core::{Sequence, SourceName, Timestamp};
@@ -51,6 +51,9 @@ pub struct BatchReport {
     pub add_only: bool,
     /// Holes that this batch wrote down.
     pub holes: Vec<Hole>,
+    /// Holes that ended with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holes_closed: Vec<ClosedHole>,
     /// Alarms that stand.
     pub alarms: Vec<Alarm>,
     /// Requests to the stores of the sources.
@@ -100,6 +103,9 @@ pub struct StatusReport {
     pub generation: String,
     /// Seconds from a file's own time to its being searchable, over the recent batches.
     pub freshness_s: Option<Percentiles<f64>>,
+    /// What the index holds all files of, save the holes; `null` where there is no such time (yet).
+    #[serde(default)]
+    pub complete: Option<Complete>,
     /// Holes that are open.
     pub holes: Vec<Hole>,
     /// Files in quarantine.
@@ -110,6 +116,60 @@ pub struct StatusReport {
     pub rejected: Vec<RejectedRow>,
     /// Who writes: holder, and since when, as the newest claim says.
     pub writer: Option<WriterReport>,
+}
+
+/// A stretch of time, `[from, to)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Complete {
+    /// The latest eviction bound of the sources that have time: each is complete from there on.
+    #[schemars(with = "String")]
+    pub from: Timestamp,
+    /// The watermark.
+    #[schemars(with = "String")]
+    pub to: Timestamp,
+}
+
+impl Complete {
+    /// The open holes that lie in it; those of sources without time always do.
+    pub fn except<'h>(&self, holes: &'h [Hole]) -> Vec<&'h Hole> {
+        holes.iter().filter(|hole| hole.touches(self.from, self.to)).collect()
+    }
+}
+
+/// `holes --json`, and `/api/v1/pipelines/{name}/holes`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HolesReport {
+    /// The pipeline's name.
+    pub pipeline: String,
+    /// As in the status.
+    pub complete: Option<Complete>,
+    /// Holes that are open, oldest first.
+    pub holes: Vec<Hole>,
+    /// The last holes that ended, newest last; left out by `holes` without `--all`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holes_closed: Option<Vec<ClosedHole>>,
+}
+
+/// What an operator does about a hole.
+pub fn what_to_do(cause: HoleCause) -> &'static str {
+    match cause {
+        HoleCause::PassedOver => {
+            "The pipeline was away for longer than its window. A longer window covers longer absences; `on_lag = \
+             \"catch_up\"` passes nothing over."
+        }
+        HoleCause::LateFile => {
+            "The file is not read any more. If its rows matter, land them in a newer partition, or make the window \
+             longer for the next ones; remove the file, and the entry ends."
+        }
+        HoleCause::Quarantined => {
+            "Replace or remove the file: a new version is read as soon as it is seen. `highwater holes retry` tries the \
+             same one again."
+        }
+        HoleCause::UnderFilled => {
+            "See whether the job that writes this source lost files. What comes late fills it by itself; where every \
+             partition does, `settle` is too short."
+        }
+    }
 }
 
 /// Who holds the pipeline.

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 
 use super::{Driver, Ports, fenced};
 use crate::file::SourceName;
+use crate::holes::{ClosedHole, Hole};
 use crate::log::{Appended, BatchLog, BatchRecord, Body, Cursor, PipelineState, Record, snapshot_due};
-use crate::plan::{Plan, SourcePlan};
+use crate::plan::{Plan, SourcePlan, quarantine};
 use crate::ports::{Committed, Fault};
 use crate::receipt::Quarantined;
 
@@ -39,13 +40,14 @@ impl Driver {
         receipt.quarantined = sources.values().flat_map(|cursor| cursor.quarantined.iter().cloned()).collect();
         let changes = sources.values().map(|cursor| cursor.added.len() + cursor.removed.len()).sum::<usize>();
         self.lacking.clone_from(&receipt.lacking);
+        let (holes, closed) = self.ledger(plan, &sources);
         let alarms = self.alarms_after(plan);
         let batch = BatchRecord {
             watermark: plan.watermark,
             sources,
             receipt,
-            holes: plan.holes.clone(),
-            closed: plan.closed.clone(),
+            holes,
+            closed,
             alarms,
             requests: ports.store.requests().since(self.requests.unwrap_or_default()),
             spec: committed.spec,
@@ -58,6 +60,16 @@ impl Driver {
         self.since_snapshot.changes += changes as u64;
         self.shorten(ports.log).await;
         Ok(record)
+    }
+
+    /// The holes that a record opens and ends: the plan's, and those of files that came into quarantine or left it.
+    pub(super) fn ledger(&self, plan: &Plan, cursors: &BTreeMap<SourceName, Cursor>) -> (Vec<Hole>, Vec<ClosedHole>) {
+        let policies = self.listers.iter().map(|(name, lister)| (name.clone(), lister.policy())).collect();
+        let (opened, ended) = quarantine(plan.clock, self.state(), cursors, &policies);
+        let (mut holes, mut closed) = (plan.holes.clone(), plan.closed.clone());
+        holes.extend(opened);
+        closed.extend(ended);
+        (holes, closed)
     }
 
     /// Appends a record under the next number, or learns that the pipeline has another writer.

@@ -15,12 +15,11 @@ use jiff::Timestamp;
 use crate::file::SourceName;
 use crate::lease::Lease;
 use crate::listing::SourceLister;
-use crate::log::{BatchLog, Body, Claimed, Cursor, PipelineState, Record, Sequence};
+use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence};
 use crate::plan::{Facts, Plan, Scope, plan};
 use crate::policy::{PipelinePolicy, SourcePolicy};
 use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Order, Orders, SourceInput, Store};
 use crate::receipt::{Alarm, Quarantined, Requests};
-use crate::withheld::WithheldChange;
 
 use orders::carried_out;
 pub use run::{Observer, run};
@@ -418,10 +417,10 @@ impl Driver {
             Some(before) => step(before) != step(plan.watermark) || plan.catching_up && plan.advances(),
             None => true,
         };
+        let (holes, closed) = self.ledger(&plan, &BTreeMap::new());
         let mut record = None;
-        if advances || plan.learns() {
-            let (holes, closed, alarms) = (plan.holes.clone(), plan.closed.clone(), plan.alarms.clone());
-            let sources = learnt(&plan);
+        if advances || plan.learns() || !holes.is_empty() || !closed.is_empty() {
+            let (sources, alarms) = (plan.learnt(self.state()), plan.alarms.clone());
             let body = Body::Advance { watermark: plan.watermark, holes, closed, sources, alarms };
             record = Some(self.append(ports.log, plan.clock, body).await?);
             self.shorten(ports.log).await;
@@ -477,14 +476,6 @@ impl Driver {
             behind,
         }
     }
-}
-
-/// What an advance says of sources.
-fn learnt(plan: &Plan) -> BTreeMap<SourceName, Cursor> {
-    let changed = plan.sources.iter().filter(|(_, planned)| !planned.change.is_empty());
-    let cursor =
-        |change: &WithheldChange| Cursor { kind: "files".into(), withheld: change.clone(), ..Cursor::default() };
-    changed.map(|(name, planned)| (name.clone(), cursor(&planned.change))).collect()
 }
 
 fn lacking(files: &[String], since: Timestamp) -> Option<Alarm> {

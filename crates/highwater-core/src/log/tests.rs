@@ -314,6 +314,7 @@ fn any_body() -> impl Strategy<Value = Body> {
                 path: Some(detail),
                 since: at,
                 detail: None,
+                count: None,
             }];
             Body::Batch(batch)
         },

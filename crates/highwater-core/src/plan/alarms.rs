@@ -51,11 +51,12 @@ pub(super) fn raise(
             format!("{count} files lie further in the future than max_skew, such as {}", first.version.path),
         );
     }
-    for hole in &planned.late {
-        add(
-            "late_out_of_window",
-            format!("{} landed behind the window and was not taken in", hole.path.as_deref().unwrap_or("")),
-        );
+    if let Some((path, _)) = planned.late.first() {
+        let which = match planned.late.len() {
+            1 => format!("{path} landed behind the window and was"),
+            count => format!("{count} files, {path} the first of them, landed behind the window and were"),
+        };
+        add("late_out_of_window", format!("{which} not taken in"));
     }
     let misplaced = facts.view.misplaced();
     if misplaced.count > 0 {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Plan;
+use crate::holes::Hole;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,13 +41,30 @@ impl fmt::Display for Plan {
             }
         }
         for hole in &self.holes {
-            let path = hole.path.as_ref().map(|path| format!(" ({path})")).unwrap_or_default();
-            writeln!(f, "hole in {}: {} to {}{path}", hole.source, hole.from, hole.to)?;
+            write!(f, "hole in {}", hole.source)?;
+            write_hole(f, hole)?;
+            match &hole.detail {
+                Some(detail) => writeln!(f, ", {}: {detail}", hole.cause.as_str())?,
+                None => writeln!(f)?,
+            }
+        }
+        for ended in &self.closed {
+            write!(f, "{} {} in {}", ended.end.as_str(), ended.hole.cause.as_str(), ended.hole.source)?;
+            write_hole(f, &ended.hole)?;
+            writeln!(f)?;
         }
         for alarm in &self.alarms {
             let source = alarm.source.as_ref().map(|source| format!(" of {source}")).unwrap_or_default();
             writeln!(f, "alarm {}{source}: {}", alarm.kind, alarm.detail)?;
         }
         Ok(())
+    }
+}
+
+fn write_hole(f: &mut fmt::Formatter<'_>, hole: &Hole) -> fmt::Result {
+    write!(f, ": {} to {}", hole.from, hole.to)?;
+    match &hole.path {
+        Some(path) => write!(f, " ({path})"),
+        None => Ok(()),
     }
 }

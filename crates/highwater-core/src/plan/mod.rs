@@ -4,6 +4,7 @@
 mod alarms;
 mod display;
 mod guard;
+mod holes;
 mod source;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -18,12 +19,14 @@ use thiserror::Error;
 use crate::file::{FileVersion, SourceName};
 use crate::holes::{ClosedHole, Hole, HoleCause};
 use crate::listing::View;
-use crate::log::{PipelineState, SourceState};
+use crate::log::{Cursor, PipelineState, SourceState};
 use crate::policy::{OnLag, PipelinePolicy, SourcePolicy};
 use crate::receipt::{Alarm, Quarantined};
 use crate::withheld::WithheldChange;
+use holes::Ledger;
 
 pub use alarms::REMOVALS_WITHHELD;
+pub(crate) use holes::quarantine;
 pub use source::watermark_of;
 
 /// What a batch would do.
@@ -129,12 +132,12 @@ pub fn plan(
 ) -> Result<Plan, Unplanned> {
     let clock = state.clock.map_or(now, |last| now.max(last));
     let lag = lag(clock, state, facts);
-    let mut holes = Vec::new();
+    let mut ledger = Ledger::new(clock, &state.holes);
     let mut limit = None;
     if let Some(lag) = &lag {
         match policy.on_lag {
             OnLag::Halt => return Err(Unplanned::Halted { watermark: lag.watermark, bound: lag.bound }),
-            OnLag::SkipToLatest => holes.extend(lag.holes(clock, &state.holes)),
+            OnLag::SkipToLatest => lag.write_down(&mut ledger),
             OnLag::CatchUp => limit = lag.next_stop(facts),
         }
     }
@@ -147,20 +150,23 @@ pub fn plan(
         watermark,
         watermark_before: state.watermark,
         sources: BTreeMap::new(),
-        holes,
+        holes: Vec::new(),
         closed: Vec::new(),
         alarms: Vec::new(),
         catching_up: limit.is_some(),
     };
     let until = limit.map(|_| watermark);
     let scope = if limit.is_some() { Scope::All } else { scope };
+    let nothing = SourceState::default();
     for (name, facts) in facts {
-        let passed_over = passed_over(name, state.holes.iter().chain(&plan.holes));
-        let times = source::Times { clock, watermark, until, passed_over };
-        let planned = source::plan(times, state.sources.get(name), facts, scope, &mut plan.alarms);
-        plan.holes.extend(planned.late);
+        let passed_over = passed_over(name, ledger.current());
+        let before = state.sources.get(name).unwrap_or(&nothing);
+        let times = source::Times { clock, watermark, until, passed_over, watermark_before: state.watermark };
+        let planned = source::plan(times, before, facts, scope, &mut plan.alarms);
+        ledger.tend(times, before, facts, &planned);
         plan.sources.insert(name.clone(), planned.plan);
     }
+    (plan.holes, plan.closed) = (ledger.opened, ledger.closed);
     Ok(plan)
 }
 
@@ -174,6 +180,23 @@ impl Plan {
     pub fn learns(&self) -> bool {
         !(self.holes.is_empty() && self.closed.is_empty())
             || self.sources.values().any(|source| !source.change.is_empty())
+    }
+
+    /// Cursors of a record that pins nothing: what became known of withheld removals, and, as what the record says of
+    /// holes stands on it, how far the time of the sources that have begun has come.
+    pub fn learnt(&self, state: &PipelineState) -> BTreeMap<SourceName, Cursor> {
+        let tells = !(self.holes.is_empty() && self.closed.is_empty());
+        let mut cursors = BTreeMap::new();
+        for (name, planned) in &self.sources {
+            let mut cursor = Cursor { kind: "files".into(), withheld: planned.change.clone(), ..Cursor::default() };
+            if tells && state.sources.get(name).is_some_and(|source| source.evict_before.is_some()) {
+                (cursor.evict_before, cursor.newest_end) = (planned.evict_before, planned.newest_end);
+            }
+            if !planned.change.is_empty() || cursor.evict_before.is_some() {
+                cursors.insert(name.clone(), cursor);
+            }
+        }
+        cursors
     }
 
     /// True if the watermark moves.
@@ -230,16 +253,14 @@ fn passed_over<'a>(source: &SourceName, holes: impl Iterator<Item = &'a Hole>) -
 
 impl Lag {
     /// What is passed over and not written down yet.
-    fn holes(&self, clock: Timestamp, known: &[Hole]) -> Vec<Hole> {
-        let mut holes = Vec::new();
+    fn write_down(&self, ledger: &mut Ledger<'_>) {
         for (source, bound) in &self.sources {
-            let from = passed_over(source, known.iter()).map_or(self.watermark, |end| end.max(self.watermark));
-            let (source, cause, to) = (source.clone(), HoleCause::PassedOver, *bound);
-            if from < to {
-                holes.push(Hole { source, cause, from, to, path: None, since: clock, detail: None });
+            let known = passed_over(source, ledger.current());
+            let from = known.map_or(self.watermark, |end| end.max(self.watermark));
+            if from < *bound {
+                ledger.pass_over(source, from, *bound);
             }
         }
-        holes
     }
 
     /// Where a bounded batch of `catch_up` ends: one window past the watermark, of the narrowest source.

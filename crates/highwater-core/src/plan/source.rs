@@ -9,9 +9,9 @@ use super::alarms::raise;
 use super::guard::{self, Asked, Withholding, start_of};
 use super::{Facts, Scope, SourcePlan, passed_over};
 use crate::file::{FileVersion, SourceName};
-use crate::holes::{Hole, HoleCause};
 use crate::listing::{Placed, View};
 use crate::log::{PipelineState, SourceState};
+use crate::partition::Partition;
 use crate::policy::{Partitioned, PipelinePolicy};
 use crate::receipt::{Alarm, Quarantined};
 
@@ -21,7 +21,8 @@ const LAST_RETRY: SignedDuration = SignedDuration::from_secs(3600);
 /// One source's part of a plan.
 pub(super) struct Planned {
     pub plan: SourcePlan,
-    pub late: Vec<Hole>,
+    /// Files that came too late for the live range, with their partitions, in path order.
+    pub late: Vec<(Arc<str>, Partition)>,
     pub withholding: Option<Withholding>,
 }
 
@@ -103,6 +104,7 @@ fn newest_end(clock: Timestamp, time: &Partitioned, view: &View, before: &Source
 pub(super) struct Times {
     pub clock: Timestamp,
     pub watermark: Timestamp,
+    pub watermark_before: Option<Timestamp>,
     /// End of the live range of a batch that catches up.
     pub until: Option<Timestamp>,
     /// End of the last hole that a lag left.
@@ -112,13 +114,11 @@ pub(super) struct Times {
 /// Plans one source.
 pub(super) fn plan(
     times: Times,
-    before: Option<&SourceState>,
+    before: &SourceState,
     facts: &Facts<'_>,
     scope: Scope,
     alarms: &mut Vec<Alarm>,
 ) -> Planned {
-    let nothing = SourceState::default();
-    let before = before.unwrap_or(&nothing);
     let range = Range::new(times, before, facts);
     let mut planned = Planned {
         plan: SourcePlan { evict_before: range.evict_before, newest_end: range.newest_end, ..SourcePlan::default() },
@@ -147,6 +147,8 @@ pub(super) struct Range {
     until: Option<Timestamp>,
     pub newest_end: Option<Timestamp>,
     evict_moved: bool,
+    /// Time that was live before and is no more, and that no lag passed over: what is new there came too late.
+    left: Option<(Timestamp, Timestamp)>,
 }
 
 impl Range {
@@ -160,6 +162,7 @@ impl Range {
                 until: None,
                 newest_end: None,
                 evict_moved: false,
+                left: None,
             };
         };
         let newest_end = before.newest_end.max(newest_end(clock, time, facts.view, before));
@@ -176,9 +179,14 @@ impl Range {
                 (start, if first_time { start.max(passed_over.unwrap_or(start)) } else { windowed.max(start) })
             }
         };
+        let left = before.evict_before.zip(times.watermark_before).map(|(evicted, passed)| {
+            let since = time.forever_since.map(|_| time.eviction_bound(passed, before.newest_end).max(evicted));
+            (since.unwrap_or(evicted).max(passed_over.unwrap_or(evicted)), passed)
+        });
         Self {
             evict_before: Some(evict_before),
             accept_from: Some(accept_from),
+            left,
             latest_start: Some(clock + time.max_skew),
             until,
             newest_end,
@@ -206,6 +214,12 @@ impl Range {
     /// True if the view holds files that are too far ahead.
     pub(super) fn has_future(&self, view: &View) -> bool {
         self.latest_start.is_some_and(|latest| view.reaches_beyond(latest))
+    }
+
+    /// True if the file landed in time that was live when the last record was written, and is too late now.
+    fn missed(&self, file: &Placed) -> bool {
+        let (Some(partition), Some((from, to))) = (&file.partition, self.left) else { return false };
+        from <= partition.start && partition.end <= to
     }
 
     pub(super) fn is_future(&self, file: &Placed) -> bool {
@@ -282,8 +296,8 @@ fn consider(
         plan.released.extend(quarantined.map(|_| path.clone()));
     }
     if range.is_late(seen) && live.is_none() && quarantined.is_none() {
-        if facts.view.arrivals().contains(path) && seen.version.size > 0 {
-            planned.late.extend(late(clock, facts, seen));
+        if seen.version.size > 0 && (facts.view.arrivals().contains(path) || range.missed(seen)) {
+            planned.late.extend(seen.partition.map(|partition| (path.clone(), partition)));
         }
         return;
     }
@@ -329,19 +343,6 @@ fn set_aside(clock: Timestamp, facts: &Facts<'_>, version: &FileVersion) -> Quar
         since: clock,
         attempts: 1,
     }
-}
-
-fn late(clock: Timestamp, facts: &Facts<'_>, file: &Placed) -> Option<Hole> {
-    let partition = file.partition.as_ref()?;
-    Some(Hole {
-        source: facts.policy.name.clone(),
-        cause: HoleCause::LateFile,
-        from: partition.start,
-        to: partition.end,
-        path: Some(file.version.path.to_string()),
-        since: clock,
-        detail: None,
-    })
 }
 
 /// When a version in quarantine is due again: after a minute, then after twice as long each time, at most hourly.

@@ -1,10 +1,12 @@
 mod files;
 mod guard;
+mod holes;
 mod lag;
 mod properties;
 mod quarantine;
 pub(crate) mod script;
 mod sources;
+mod table;
 mod time;
 
 use script::check;

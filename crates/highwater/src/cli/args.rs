@@ -70,6 +70,12 @@ pub enum Command {
     /// List the last records of the batch log
     #[command(after_help = "Example:\n  highwater log --limit 5")]
     Log(LogArgs),
+    /// List what is missing in the index, why, and what to do about it
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "Examples:\n  highwater holes\n  highwater holes --all --json\n  highwater holes retry ads dt=2026-05-01/hr=07/a.parquet"
+    )]
+    Holes(HolesArgs),
     /// Look for documents, in the index's own query language
     #[command(
         after_help = "Examples:\n  highwater search 'title:kettle'\n  highwater search '*' --limit 3 --json\n  highwater search -- '-deleted:true'"
@@ -164,6 +170,35 @@ pub struct LogArgs {
     pub format: Format,
 }
 
+/// `holes`.
+#[derive(Clone, Debug, Args)]
+pub struct HolesArgs {
+    /// List the last ones that ended, too
+    #[arg(long)]
+    pub all: bool,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
+    /// What to do about them.
+    #[command(subcommand)]
+    pub command: Option<HolesCommand>,
+}
+
+/// What to do about holes.
+#[derive(Clone, Debug, Subcommand)]
+pub enum HolesCommand {
+    /// Try files in quarantine again now, without waiting for the next interval
+    Retry {
+        /// Of this source only
+        source: Option<String>,
+        /// This file only, as the list names it
+        path: Option<String>,
+        /// How to report.
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
 /// `search`.
 #[derive(Clone, Debug, Args)]
 pub struct SearchArgs {
@@ -238,6 +273,7 @@ impl Command {
             Self::AcceptRemovals(_) => "accept-removals",
             Self::Status(_) => "status",
             Self::Log(_) => "log",
+            Self::Holes(_) => "holes",
             Self::Search(_) => "search",
             Self::Get(_) => "get",
             Self::Dump => "dump",
@@ -287,6 +323,9 @@ mod tests {
             "accept-removals ads --json",
             "status",
             "log --limit 3",
+            "holes --all --json",
+            "holes retry",
+            "holes retry ads a/b.parquet --json",
             "search a --limit 1 --offset 2 --json",
             "search -- -a",
             "get 7",

@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 
 use highwater_core::Timestamp;
-use highwater_core::holes::{Hole, HoleCause};
+use highwater_core::holes::{ClosedHole, Hole, HoleCause};
 use highwater_core::log::{Body, Record};
 use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow};
 use jiff::tz::TimeZone;
 
 use super::table::table;
-use crate::report::{AsOfReport, BatchReport, DocumentReport, SearchReport, StatusReport, VerifyReport};
+use crate::report::{
+    AsOfReport, BatchReport, DocumentReport, HolesReport, SearchReport, StatusReport, VerifyReport, what_to_do,
+};
 
 /// How many ids, rows or files a list names before it counts the rest.
 const NAMED: usize = 5;
@@ -55,6 +57,10 @@ pub fn batch_line(report: &BatchReport) -> String {
         line.push_str("  nothing was deleted: rows of files that the last batch read are not at hand\n");
     }
     troubles(&mut line, &report.quarantined, &report.holes);
+    for ended in report.holes_closed.iter().take(NAMED) {
+        _ = writeln!(line, "  {} {}", ended.end.as_str().replace('_', " "), hole(&ended.hole));
+    }
+    more(&mut line, report.holes_closed.len(), "ended hole");
     line
 }
 
@@ -63,6 +69,9 @@ pub fn status(report: &StatusReport) -> String {
     let mut rows = vec![("pipeline", report.pipeline.clone())];
     rows.push(("batch", report.seq.map_or("none yet".into(), |seq| format!("#{seq}"))));
     rows.push(("watermark", report.watermark.map_or("none yet".into(), instant)));
+    if let Some(complete) = complete(report) {
+        rows.push(("complete", complete));
+    }
     rows.push(("frontier", instant(report.frontier)));
     if let Some(lag) = report.processing_lag_s {
         rows.push(("behind", seconds(lag)));
@@ -93,6 +102,62 @@ pub fn status(report: &StatusReport) -> String {
         _ = writeln!(text, "  {}", self::alarm(alarm));
     }
     text
+}
+
+/// The honest line: from when to when everything is in the index, and what is not.
+fn complete(report: &StatusReport) -> Option<String> {
+    let Some(complete) = report.complete else {
+        let waits = report.watermark.is_some() && !report.newest.is_empty();
+        return waits.then(|| "at no time yet: the watermark is not past the begin of the live range".to_owned());
+    };
+    let mut line = format!("from {} to {}", instant(complete.from), instant(complete.to));
+    let except = complete.except(&report.holes);
+    if !except.is_empty() {
+        let named: Vec<String> = except.iter().take(3).map(|hole| self::hole(hole)).collect();
+        let rest = if except.len() > named.len() { "; …" } else { "" };
+        _ = write!(line, " except {}: {}{rest}", several(except.len() as u64, "hole"), named.join("; "));
+    }
+    line += "; newer files are searchable as they land";
+    Some(line)
+}
+
+/// `holes`: a table of those that are open, what to do about each cause, and, if asked for, how the last ones ended.
+pub fn holes(report: &HolesReport) -> String {
+    let row = |hole: &Hole| {
+        vec![
+            hole.source.to_string(),
+            hole.cause.as_str().to_owned(),
+            instant(hole.from),
+            instant(hole.to),
+            what(hole),
+            instant(hole.since),
+        ]
+    };
+    let mut text = if report.holes.is_empty() {
+        "no hole is open\n".to_owned()
+    } else {
+        let rows: Vec<Vec<String>> = report.holes.iter().map(row).collect();
+        table(&["source", "cause", "from", "to", "what", "since"], &[], &rows)
+    };
+    for cause in HoleCause::ALL.into_iter().filter(|cause| report.holes.iter().any(|hole| hole.cause == *cause)) {
+        _ = writeln!(text, "{}: {}", cause.as_str(), what_to_do(cause));
+    }
+    if let Some(closed) = report.holes_closed.as_ref().filter(|closed| !closed.is_empty()) {
+        let ended = |ended: &ClosedHole| {
+            let how = [ended.end.as_str().to_owned(), instant(ended.closed)];
+            [row(&ended.hole), how.to_vec()].concat()
+        };
+        let rows: Vec<Vec<String>> = closed.iter().map(ended).collect();
+        text += "\nended\n";
+        text += &table(&["source", "cause", "from", "to", "what", "since", "how", "when"], &[], &rows);
+    }
+    text
+}
+
+/// The file, or what is the matter.
+fn what(hole: &Hole) -> String {
+    let parts = [hole.path.clone(), hole.detail.clone()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
 /// `log`: one line a record, in the order given.
@@ -198,15 +263,27 @@ fn troubles(text: &mut String, quarantined: &[Quarantined], holes: &[Hole]) {
     for file in quarantined {
         _ = writeln!(text, "  quarantined {}: {}: {}", file.source, file.version.path, file.reason);
     }
-    for hole in holes {
-        let cause = match hole.cause {
-            HoleCause::PassedOver => "passed over".to_owned(),
-            HoleCause::LateFile => format!("late file {}", hole.path.as_deref().unwrap_or("?")),
-            HoleCause::Quarantined => format!("unreadable file {}", hole.path.as_deref().unwrap_or("?")),
-            HoleCause::UnderFilled => "under-filled".to_owned(),
-        };
-        _ = writeln!(text, "  hole {}: {} to {}, {cause}", hole.source, instant(hole.from), instant(hole.to));
+    for hole in holes.iter().take(NAMED) {
+        _ = writeln!(text, "  hole {}", self::hole(hole));
     }
+    more(text, holes.len(), "hole");
+}
+
+fn more(text: &mut String, all: usize, thing: &str) {
+    if all > NAMED {
+        _ = writeln!(text, "  and {} more: see highwater holes --all", several((all - NAMED) as u64, thing));
+    }
+}
+
+fn hole(hole: &Hole) -> String {
+    let path = || hole.path.as_deref().or(hole.detail.as_deref()).unwrap_or("?");
+    let cause = match hole.cause {
+        HoleCause::PassedOver => "passed over".to_owned(),
+        HoleCause::LateFile => format!("late file {}", path()),
+        HoleCause::Quarantined => format!("unreadable file {}", path()),
+        HoleCause::UnderFilled => format!("under-filled ({})", path()),
+    };
+    format!("{}: {} to {}, {cause}", hole.source, instant(hole.from), instant(hole.to))
 }
 
 /// One alarm that stands.

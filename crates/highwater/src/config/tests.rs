@@ -201,6 +201,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("[store.\"s3://lake\"]", "[store.\"s3://lake/ads\"]"),
     ("[store.\"s3://lake\"]", "[store.lake]"),
     ("[store.\"s3://lake\"]", "[store.\"s3://lake\"]\nallow_htpp = true"),
+    ("window = \"5h\"", "window = \"5m\""),
     // Warnings.
     ("[store.\"s3://lake\"]", "[store.\"s3://pond\"]"),
     ("listen = \"127.0.0.1:8642\"", "listen = \"0.0.0.0:8642\""),

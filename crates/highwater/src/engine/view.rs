@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use highwater_core::driver::TickReport;
+use highwater_core::holes::Hole;
 use highwater_core::log::{BatchRecord, Body, PipelineState, Record};
 use highwater_core::ports::Fault;
 use highwater_core::receipt::{Alarm, Receipt, Requests};
@@ -13,7 +14,7 @@ use highwater_core::{Sequence, Timestamp};
 
 use super::pipeline::Pipeline;
 use crate::index::{self, SearchError, Searcher};
-use crate::report::{BatchReport, Percentiles, StatusReport, WriterReport};
+use crate::report::{BatchReport, Complete, HolesReport, Percentiles, StatusReport, WriterReport};
 use crate::serve::{PipelineView, Progress};
 
 /// How many batches are remembered for the page and the figures.
@@ -126,6 +127,23 @@ impl View {
         self.pipeline.config().pipeline.poll * 10 + PATIENCE
     }
 
+    /// From where on every source is complete, and up to where.
+    fn complete(&self, state: &PipelineState) -> Option<Complete> {
+        let sources = state.sources.iter().filter(|(name, _)| self.pipeline.config().sources.contains_key(*name));
+        let from = sources.filter_map(|(_, source)| source.evict_before).max()?;
+        let to = state.watermark?;
+        (from < to).then_some(Complete { from, to })
+    }
+
+    /// Those of configured sources, oldest first.
+    fn open_holes(&self, state: &PipelineState) -> Vec<Hole> {
+        let configured = &self.pipeline.config().sources;
+        let mut holes: Vec<Hole> =
+            state.holes.iter().filter(|hole| configured.contains_key(&hole.source)).cloned().collect();
+        holes.sort_by(|a, b| (a.from, &a.source, &a.path).cmp(&(b.from, &b.source, &b.path)));
+        holes
+    }
+
     async fn known(&self) -> Result<Arc<Known>, Fault> {
         if let Some(live) = &self.live
             && let Ok(inner) = live.inner.read()
@@ -167,11 +185,23 @@ impl PipelineView for View {
             documents: state.documents,
             generation: "g1".into(),
             freshness_s: freshness_s(&known.recent),
-            holes: state.holes.clone(),
+            complete: self.complete(state),
+            holes: self.open_holes(state),
             quarantined: sources().flat_map(|(_, source)| source.quarantined.values().cloned()).collect(),
             alarms: known.alarms.clone(),
             rejected: last_batch(&known.recent).map(|batch| batch.receipt.rejected.clone()).unwrap_or_default(),
             writer: writer(&known.recent),
+        })
+    }
+
+    async fn holes(&self) -> Result<HolesReport, Fault> {
+        let known = self.known().await?;
+        let state = &known.state;
+        Ok(HolesReport {
+            pipeline: self.name().to_owned(),
+            complete: self.complete(state),
+            holes: self.open_holes(state),
+            holes_closed: Some(state.closed_holes.clone()),
         })
     }
 
@@ -240,7 +270,8 @@ pub fn record_report(record: &Record) -> Option<BatchReport> {
     let mut report = blank(record.seq, record.clock);
     match &record.body {
         Body::Claim { .. } => return None,
-        Body::Advance { watermark, holes, alarms, .. } => {
+        Body::Advance { watermark, holes, closed, alarms, .. } => {
+            report.holes_closed.clone_from(closed);
             report.alarms.clone_from(alarms);
             report.watermark = Some(*watermark);
             report.holes.clone_from(holes);
@@ -249,6 +280,7 @@ pub fn record_report(record: &Record) -> Option<BatchReport> {
             take(&mut report, &batch.receipt);
             report.watermark = Some(batch.watermark);
             report.holes.clone_from(&batch.holes);
+            report.holes_closed.clone_from(&batch.closed);
             report.alarms.clone_from(&batch.alarms);
             report.requests = batch.requests;
             report.freshness_ms = percentiles(batch.freshness_ms.clone());
@@ -292,6 +324,7 @@ fn blank(seq: Sequence, clock: Timestamp) -> BatchReport {
         quarantined: Vec::new(),
         add_only: false,
         holes: Vec::new(),
+        holes_closed: Vec::new(),
         alarms: Vec::new(),
         requests: Requests::default(),
         freshness_ms: None,

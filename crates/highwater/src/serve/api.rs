@@ -13,7 +13,7 @@ use super::answer::Refusal;
 use super::params::Params;
 use super::{PipelineView, Site};
 use crate::index::SearchQuery;
-use crate::report::{self, BatchReport, DocumentReport, SearchReport, StatusReport};
+use crate::report::{self, BatchReport, DocumentReport, HolesReport, SearchReport, StatusReport};
 
 /// Hits, and batches, in an answer that was asked without `limit`.
 pub(super) const DEFAULT_HITS: usize = 10;
@@ -69,6 +69,16 @@ pub(super) async fn status(
     Params::read(raw.as_deref(), &[])?;
     let view = named(&site, &name?.0)?;
     Ok(Json(view.status().await?))
+}
+
+pub(super) async fn holes(
+    State(site): State<Arc<Site>>,
+    name: Result<Path<String>, PathRejection>,
+    RawQuery(raw): RawQuery,
+) -> Result<Json<HolesReport>, Refusal> {
+    Params::read(raw.as_deref(), &[])?;
+    let view = named(&site, &name?.0)?;
+    Ok(Json(view.holes().await?))
 }
 
 pub(super) async fn batches(

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use highwater_core::Timestamp;
+use highwater_core::holes::HoleCause;
 use highwater_core::ports::Fault;
 use highwater_core::receipt::Mode;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -44,6 +45,12 @@ struct OfSource {
 struct OfMode {
     pipeline: String,
     mode: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCause {
+    pipeline: String,
+    cause: &'static str,
 }
 
 type Number = Gauge<f64, AtomicU64>;
@@ -168,7 +175,7 @@ struct Gauges {
     newest: Family<OfSource, Number>,
     files: Family<OfSource, Number>,
     quarantined: Family<OfPipeline, Number>,
-    holes: Family<OfPipeline, Number>,
+    holes: Family<OfCause, Number>,
     alarms: Family<OfKind, Number>,
 }
 
@@ -176,7 +183,11 @@ impl Gauges {
     fn set(&self, of: &OfPipeline, status: &StatusReport) {
         self.documents.get_or_create(of).set(status.documents as f64);
         self.quarantined.get_or_create(of).set(status.quarantined.len() as f64);
-        self.holes.get_or_create(of).set(status.holes.len() as f64);
+        for cause in HoleCause::ALL {
+            let open = status.holes.iter().filter(|hole| hole.cause == cause).count();
+            let labels = OfCause { pipeline: of.pipeline.clone(), cause: cause.as_str() };
+            self.holes.get_or_create(&labels).set(open as f64);
+        }
         let timestamp = status.watermark.map(unix_seconds);
         for (family, value) in
             [(&self.watermark, timestamp), (&self.lag, status.processing_lag_s), (&self.data_age, status.data_age_s)]
@@ -213,7 +224,7 @@ impl Gauges {
         registry.register_with_unit("newest_data_timestamp", help, Unit::Seconds, self.newest);
         registry.register("live_files", "Files in the tables", self.files);
         registry.register("quarantined_files", "Files in quarantine", self.quarantined);
-        registry.register("holes", "Holes that are open", self.holes);
+        registry.register("holes", "Holes that are open, by cause", self.holes);
         registry.register("alarms", "Alarms that stand, by kind", self.alarms);
         registry
     }

@@ -30,7 +30,7 @@ pub use listen::{Bound, ServeError, listen};
 pub use metrics::Metrics;
 
 use crate::index::{MAX_QUERY_BYTES, MAX_QUERY_NESTING, SearchError, Searcher};
-use crate::report::{BatchReport, StatusReport};
+use crate::report::{BatchReport, HolesReport, StatusReport};
 
 /// The most hits, or batches, in one answer.
 pub const MAX_LIMIT: usize = 1_000;
@@ -43,6 +43,8 @@ pub trait PipelineView: Send + Sync {
     fn name(&self) -> &str;
     /// How it stands now. A pipeline without a committed batch has a status too.
     async fn status(&self) -> Result<StatusReport, Fault>;
+    /// Its holes: those that are open, and the last that ended.
+    async fn holes(&self) -> Result<HolesReport, Fault>;
     /// The last batches, newest first, at most `limit`.
     async fn batches(&self, limit: usize) -> Result<Vec<BatchReport>, Fault>;
     /// The index that readers search now; [`SearchError::Empty`] while there is none.
@@ -105,6 +107,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Site>>)> {
         ("/api/v1/pipelines/{name}/search", get(api::search)),
         ("/api/v1/pipelines/{name}/documents/{*id}", get(api::document)),
         ("/api/v1/pipelines/{name}/status", get(api::status)),
+        ("/api/v1/pipelines/{name}/holes", get(api::holes)),
         ("/api/v1/pipelines/{name}/batches", get(api::batches)),
         ("/api/v1/openapi.json", get(openapi::show)),
         ("/metrics", get(metrics::show)),

@@ -10,7 +10,7 @@ use super::{
     BatchesReport, ErrorReport, HealthReport, MAX_LIMIT, MAX_OFFSET, MAX_QUERY_BYTES, MAX_QUERY_NESTING,
     PipelinesReport,
 };
-use crate::report::{DocumentReport, SearchReport, StatusReport};
+use crate::report::{DocumentReport, HolesReport, SearchReport, StatusReport};
 
 pub(super) async fn show() -> Json<Value> {
     Json(document())
@@ -57,6 +57,7 @@ fn paths(schemas: &mut SchemaGenerator) -> Value {
     let search = answer::<SearchReport>(schemas, "The best hits, and the commit that was searched.");
     let get = answer::<DocumentReport>(schemas, "The document, and the commit that it was read from.");
     let status = answer::<StatusReport>(schemas, "How the pipeline stands now.");
+    let holes = answer::<HolesReport>(schemas, "Holes that are open, and the last that ended.");
     let last = answer::<BatchesReport>(schemas, "The last batches, newest first.");
     let well = answer::<HealthReport>(schemas, "Every pipeline is well.");
     let unwell = answer::<HealthReport>(schemas, "A pipeline is not, for the reason given.");
@@ -66,6 +67,7 @@ fn paths(schemas: &mut SchemaGenerator) -> Value {
     let search = errors(schemas, search, &of_one);
     let get = errors(schemas, get, &of_one);
     let status = errors(schemas, status, &of_one);
+    let holes = errors(schemas, holes, &of_one);
     let last = errors(schemas, last, &of_one);
     let list = errors(schemas, list, &["400"]);
     let openapi = vec![("200", plain("An OpenAPI document.", "application/json"))];
@@ -78,6 +80,7 @@ fn paths(schemas: &mut SchemaGenerator) -> Value {
         "/api/v1/pipelines/{name}/search": get_of("search", "Search", &[&name, &q, &hits, &offset], search),
         "/api/v1/pipelines/{name}/documents/{id}": get_of("document", "Get a document", &[&name, &id], get),
         "/api/v1/pipelines/{name}/status": get_of("status", "Tell how a pipeline stands", &[&name], status),
+        "/api/v1/pipelines/{name}/holes": get_of("holes", "List the holes", &[&name], holes),
         "/api/v1/pipelines/{name}/batches": get_of("batches", "List the last batches", &[&name, &batches], last),
         "/api/v1/openapi.json": get_of("openapi", "This document", &[], openapi),
         "/metrics": get_of("metrics", "Metrics", &[], metrics),

@@ -11,6 +11,7 @@ mod data;
 mod gauntlet;
 mod gauntlet_data;
 mod guards;
+mod holes;
 mod lake;
 mod s3;
 mod workload;

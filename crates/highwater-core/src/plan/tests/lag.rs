@@ -35,6 +35,8 @@ fn a_lag_that_the_window_covers_is_none() {
       - 03/a
       + 11/a
       + 13/a
+    hole in ads: 08:00 to 09:00 (08/a)
+    alarm late_out_of_window of ads: 08/a landed behind the window and was not taken in
     ");
 }
 

@@ -47,6 +47,8 @@ fn any_source() -> impl Strategy<Value = SourcePolicy> {
         &["window=5h", "hold=3h", "guard=1/10%"],
         &["hold=never", "guard=1/30%"],
         &["hold=never", "forever=02:00", "guard=0/20%"],
+        &["window=12h"],
+        &["window=12h", "forever=02:00"],
     ];
     prop::sample::select(options).prop_map(|options| source("ads", "1h", options))
 }
@@ -64,7 +66,7 @@ impl Run {
     fn new(policy: SourcePolicy, rule: OnLag) -> Self {
         let mut world = World { policy: PipelinePolicy { on_lag: rule, ..pipeline("1h") }, ..World::default() };
         world.add(policy);
-        Self { world, files: Files::new(), now: at("12:10") }
+        Self { world, files: Files::new(), now: at("22:10") }
     }
 
     /// One step of the world, then all listings but those that fail or are left out.
@@ -117,6 +119,7 @@ proptest! {
     #[test]
     fn time_moves_forward_without_gap(steps in steps(), policy in any_source(), rule in any_rule()) {
         let mut run = Run::new(policy, rule);
+        let mut passed_over: Vec<Hole> = Vec::new();
         for step in &steps {
             run.step(step);
             let before = run.world.state.clone();
@@ -138,7 +141,24 @@ proptest! {
             }
             let pinned: Vec<Arc<str>> = before.sources.values().flat_map(|s| s.live.keys().cloned()).collect();
             prop_assert!(planned.withheld.iter().all(|path| pinned.contains(path)), "what is withheld is pinned");
+            // Every partition that the watermark never passed and that is live no more was written down.
+            passed_over.extend(plan.holes.iter().filter(|hole| hole.cause == HoleCause::PassedOver).cloned());
+            let mut hour = before.watermark.filter(|_| !forever).unwrap_or(bound);
+            while hour < bound {
+                let told = passed_over.iter().any(|hole| hole.from <= hour && hour < hole.to);
+                prop_assert!(told, "{} is in no hole", hour);
+                hour += SignedDuration::from_hours(1);
+            }
+            // That holes ended changed nothing of what is planned.
+            let ended = before.closed_holes.iter().filter(|ended| ended.hole.cause == HoleCause::PassedOver);
+            let mut remembered = before.clone();
+            remembered.holes.extend(ended.map(|ended| ended.hole.clone()));
+            run.world.state = remembered;
+            let same = run.plan();
+            prop_assert_eq!((&same.watermark, &same.sources), (&plan.watermark, &plan.sources));
+            run.world.state = before;
             run.world.commit(&plan);
+            ledger_is_bounded(&run.world.state.holes)?;
             for state in run.world.state.sources.values() {
                 let known = &state.withheld;
                 prop_assert!(known.paths.keys().all(|path| state.live.contains_key(path)), "what is withheld is pinned");
@@ -229,6 +249,19 @@ proptest! {
             other.world.commit(&same);
         }
     }
+}
+
+/// One entry a thing, four late files a partition, no under-filled partition twice.
+fn ledger_is_bounded(holes: &[Hole]) -> Result<(), TestCaseError> {
+    for (number, hole) in holes.iter().enumerate() {
+        prop_assert!(!holes[..number].iter().any(|other| other.is_same(hole)), "twice: {:?}", hole);
+        let thin = |hole: &Hole| hole.cause == HoleCause::UnderFilled;
+        let twice = holes[..number].iter().any(|other| thin(other) && thin(hole) && other.touches(hole.from, hole.to));
+        prop_assert!(!twice, "{:?}", holes);
+        let late = |hole: &&Hole| hole.cause == HoleCause::LateFile;
+        prop_assert!(holes.iter().filter(late).filter(|other| other.from == hole.from).count() <= 4, "{:?}", holes);
+    }
+    Ok(())
 }
 
 fn max(one: Option<Timestamp>, other: Timestamp) -> Timestamp {

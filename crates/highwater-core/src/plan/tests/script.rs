@@ -5,7 +5,10 @@
 //! both may have `[guard=3/50%|never]` (10 files and 10 % otherwise), the reference `[settle=1m]`; `accept NAME 10:00`
 //! (removals withheld since then or longer, in the next plans; `accept NAME never` ends it), `on_lag RULE`, `W 10:00`, `clock 10:05`, `E NAME 07:00`, `newest NAME 10:00`, `live NAME FILE…`,
 //! `quarantined NAME FILE since=10:00 attempts=1`, `list NAME 07-10 at 10:10: FILE…` (complete listings of these
-//! hours), `fail NAME 09`, then `plan 10:10` (shows a plan) or `tick 10:10` (shows it and commits it).
+//! hours), `fail NAME 09`, `unreadable NAME FILE` (its bytes are broken: batches that read it set it aside), then
+//! `plan 10:10` (shows a plan), `tick 10:10` (shows it and commits it) or `pass 10:10` (commits it unseen), and `ledger`
+//! (shows which holes are open, and which have ended since the last `ledger`). A number of bytes stands behind a colon,
+//! `10/a#1:500`; a day in front of a time, `2T10:00`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +40,11 @@ pub fn run(script: &str) -> (World, String) {
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
+            ["ledger"] => shown += &world.ledger(),
+            ["pass", now] => {
+                let plan = world.plan(at(now)).unwrap();
+                world.commit(&plan);
+            }
             ["plan", now] => shown += &show(&world.plan(at(now))),
             ["tick", now] => {
                 let plan = world.plan(at(now));
@@ -65,6 +73,10 @@ pub struct World {
     pub policy: PipelinePolicy,
     pub sources: BTreeMap<SourceName, Known>,
     pub committed: bool,
+    /// Versions that no batch can read.
+    pub unreadable: BTreeSet<FileVersion>,
+    /// Ended holes that were shown.
+    pub told: usize,
 }
 
 /// One source.
@@ -76,7 +88,14 @@ pub struct Known {
 
 impl Default for World {
     fn default() -> Self {
-        Self { state: PipelineState::default(), policy: pipeline("1h"), sources: BTreeMap::new(), committed: false }
+        Self {
+            state: PipelineState::default(),
+            policy: pipeline("1h"),
+            sources: BTreeMap::new(),
+            committed: false,
+            unreadable: BTreeSet::new(),
+            told: 0,
+        }
     }
 }
 
@@ -120,6 +139,9 @@ impl World {
             ["accept", name, time] => {
                 let accepted = (*time != "never").then(|| at(time));
                 self.sources.get_mut(&SourceName::new(*name)).unwrap().accepted = accepted;
+            }
+            ["unreadable", _, text] => {
+                self.unreadable.insert(file(text));
             }
             ["fail", name, hour] => self.view(name).failed(&format!("{DAY}/{hour}/"), "out of reach".into()),
             _ => panic!("not a line of a script: {words:?}"),
@@ -166,22 +188,31 @@ impl World {
 
     /// What the driver does with a plan whose batch goes well.
     pub fn commit(&mut self, plan: &Plan) {
-        let (watermark, holes) = (plan.watermark, plan.holes.clone());
+        let sources: BTreeMap<SourceName, Cursor> = match plan.changes() {
+            true => plan
+                .sources
+                .iter()
+                .map(|(name, planned)| (name.clone(), self.cursor(name, planned, plan.clock)))
+                .collect(),
+            false => plan.learnt(&self.state),
+        };
+        let policies = self.sources.iter().map(|(name, known)| (name.clone(), known.lister.policy())).collect();
+        let (opened, ended) = quarantine(plan.clock, &self.state, &sources, &policies);
+        let (watermark, holes) = (plan.watermark, [plan.holes.clone(), opened].concat());
+        let closed = [plan.closed.clone(), ended].concat();
         let body = if plan.changes() {
-            let sources = cursors(plan, cursor);
             crate::log::Body::Batch(Box::new(BatchRecord {
                 watermark,
                 sources,
                 receipt: Receipt::default(),
                 holes,
-                closed: plan.closed.clone(),
+                closed,
                 alarms: Vec::new(),
                 requests: Default::default(),
                 spec: None,
                 freshness_ms: Vec::new(),
             }))
         } else {
-            let (closed, sources) = (plan.closed.clone(), cursors(plan, learnt));
             crate::log::Body::Advance { watermark, holes, closed, sources, alarms: Vec::new() }
         };
         let writer = WriterId("w".into());
@@ -192,29 +223,46 @@ impl World {
             self.committed = true;
         }
     }
-}
 
-fn cursors(plan: &Plan, of: fn(&SourcePlan) -> Cursor) -> BTreeMap<SourceName, Cursor> {
-    plan.sources.iter().map(|(name, planned)| (name.clone(), of(planned))).collect()
-}
+    /// Of a batch that set aside what it could not read.
+    fn cursor(&self, source: &SourceName, planned: &SourcePlan, since: Timestamp) -> Cursor {
+        let (broken, added): (Vec<_>, Vec<_>) =
+            planned.added.iter().cloned().partition(|version| self.unreadable.contains(version));
+        let paths: BTreeSet<&Arc<str>> = planned.added.iter().map(|version| &version.path).collect();
+        let gone = planned.dropped.iter().filter(|version| !paths.contains(&version.path));
+        let known = self.state.sources.get(source).map(|state| state.quarantined.clone()).unwrap_or_default();
+        let reason = "broken".to_owned();
+        let failed = broken.into_iter().map(|version| match known.get(&version.path) {
+            Some(entry) if entry.version == version => Quarantined { attempts: entry.attempts + 1, ..entry.clone() },
+            _ => Quarantined { source: source.clone(), version, reason: reason.clone(), since, attempts: 1 },
+        });
+        let read = added.iter().map(|version| version.path.clone()).filter(|path| known.contains_key(path));
+        Cursor {
+            kind: "files".into(),
+            withheld: planned.change.clone(),
+            evict_before: planned.evict_before,
+            newest_end: planned.newest_end,
+            removed: gone.map(|version| version.path.clone()).collect(),
+            quarantined: planned.quarantined.iter().cloned().chain(failed).collect(),
+            released: planned.released.iter().cloned().chain(read).collect(),
+            added,
+        }
+    }
 
-fn learnt(planned: &SourcePlan) -> Cursor {
-    Cursor { kind: "files".into(), withheld: planned.change.clone(), ..Cursor::default() }
-}
-
-fn cursor(planned: &SourcePlan) -> Cursor {
-    let added: BTreeSet<&Arc<str>> = planned.added.iter().map(|version| &version.path).collect();
-    let gone = planned.dropped.iter().filter(|version| !added.contains(&version.path));
-    let replaced = planned.added.iter().map(|version| version.path.clone());
-    Cursor {
-        kind: "files".into(),
-        evict_before: planned.evict_before,
-        newest_end: planned.newest_end,
-        added: planned.added.clone(),
-        removed: gone.map(|version| version.path.clone()).collect(),
-        quarantined: planned.quarantined.clone(),
-        released: planned.released.iter().cloned().chain(replaced).collect(),
-        withheld: planned.change.clone(),
+    /// Open holes, then those that ended since they were last told.
+    fn ledger(&mut self) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        let line = |hole: &Hole| {
+            let path = hole.path.as_ref().map_or(String::new(), |path| format!(" ({path})"));
+            let detail = hole.detail.as_ref().map_or(String::new(), |detail| format!(": {detail}"));
+            let (source, cause) = (&hole.source, hole.cause.as_str());
+            format!("{cause} in {source}, {} to {}{path}{detail}, since {}", hole.from, hole.to, hole.since)
+        };
+        lines.extend(self.state.holes.iter().map(|hole| format!("  {}\n", line(hole))));
+        let ended = &self.state.closed_holes[self.told..];
+        lines.extend(ended.iter().map(|ended| format!("  {} {}\n", ended.end.as_str(), line(&ended.hole))));
+        self.told = self.state.closed_holes.len();
+        format!("ledger:\n{}", lines.concat())
     }
 }
 
@@ -279,11 +327,15 @@ pub fn length(text: &str) -> SignedDuration {
 }
 
 pub fn at(text: &str) -> Timestamp {
-    format!("{DAY}T{text}:00Z").parse().unwrap()
+    match text.split_once('T') {
+        Some((day, time)) => format!("2026-05-0{day}T{time}:00Z").parse().unwrap(),
+        None => format!("{DAY}T{text}:00Z").parse().unwrap(),
+    }
 }
 
 pub fn file(text: &str) -> FileVersion {
     let (path, etag) = text.split_once('#').unwrap();
+    let (etag, size) = etag.split_once(':').map_or((etag, 7), |(etag, size)| (etag, size.parse().unwrap()));
     let day = if path.starts_with(|c: char| c.is_ascii_digit()) { format!("{DAY}/") } else { String::new() };
-    FileVersion { path: format!("{day}{path}").into(), size: if etag == "0" { 0 } else { 7 }, etag: etag.into() }
+    FileVersion { path: format!("{day}{path}").into(), size: if etag == "0" { 0 } else { size }, etag: etag.into() }
 }

@@ -89,6 +89,56 @@ fn a_status_is_a_block() {
 }
 
 #[test]
+fn holes_are_a_table_with_what_to_do() {
+    let hole = |cause: &str, more: Value| {
+        let hole = json!({
+            "source": "ads", "cause": cause, "from": "2026-05-01T09:00:00Z", "to": "2026-05-01T09:05:00Z",
+            "since": "2026-05-01T11:00:00Z"
+        });
+        with(hole, more)
+    };
+    let open = [
+        hole("passed_over", json!({})),
+        hole("quarantined", json!({"path": "hr=09/a.parquet", "detail": "no footer"})),
+        hole("under_filled", json!({"detail": "1 of usually 12 files, 20 of usually 3400 bytes", "count": 3})),
+    ];
+    let closed = hole("late_file", json!({"path": "x", "end": "removed", "closed": "2026-05-01T11:30:00Z"}));
+    let report = json!({"pipeline": "ads", "complete": null, "holes": open, "holes_closed": [closed]});
+    insta::assert_snapshot!(holes(&from(report)));
+    assert_eq!(holes(&from(json!({"pipeline": "ads", "complete": null, "holes": []}))), "no hole is open\n");
+}
+
+#[test]
+fn the_status_says_what_is_complete_and_what_is_not() {
+    let hole = |from: &str, to: &str| json!({"source": "ads", "cause": "late_file", "path": "x", "from": from, "to": to, "since": to});
+    let line = |changes: Value| {
+        let report = json!({
+            "pipeline": "ads", "seq": 42, "watermark": "2026-05-01T12:00:00Z", "frontier": "2026-05-01T12:05:00Z",
+            "processing_lag_s": 300.0, "data_age_s": 33.5, "newest": {"ads": "2026-05-01T12:05:00Z"}, "files": {},
+            "documents": 1, "generation": "g1", "freshness_s": null, "quarantined": [], "alarms": [], "rejected": [],
+            "complete": {"from": "2026-05-01T07:00:00Z", "to": "2026-05-01T12:00:00Z"}, "holes": [], "writer": null
+        });
+        complete(&from(with(report, changes))).unwrap_or_default()
+    };
+    let before = hole("2026-05-01T06:00:00Z", "2026-05-01T07:00:00Z");
+    let first = hole("2026-05-01T06:55:00Z", "2026-05-01T07:05:00Z");
+    let timeless = hole("2026-05-01T13:00:00Z", "2026-05-01T13:00:00Z");
+    let lines = [
+        line(json!({"holes": [before]})),
+        line(json!({"holes": [before, first]})),
+        line(json!({"holes": [first, timeless, first, first, before]})),
+        line(json!({"complete": null})),
+        line(json!({"complete": null, "newest": {}})),
+    ];
+    insta::assert_snapshot!(lines.join("\n"), @"
+    from 2026-05-01 07:00:00Z to 2026-05-01 12:00:00Z; newer files are searchable as they land
+    from 2026-05-01 07:00:00Z to 2026-05-01 12:00:00Z except 1 hole: ads: 2026-05-01 06:55:00Z to 2026-05-01 07:05:00Z, late file x; newer files are searchable as they land
+    from 2026-05-01 07:00:00Z to 2026-05-01 12:00:00Z except 4 holes: ads: 2026-05-01 06:55:00Z to 2026-05-01 07:05:00Z, late file x; ads: 2026-05-01 13:00:00Z to 2026-05-01 13:00:00Z, late file x; ads: 2026-05-01 06:55:00Z to 2026-05-01 07:05:00Z, late file x; …; newer files are searchable as they land
+    at no time yet: the watermark is not past the begin of the live range
+    ");
+}
+
+#[test]
 fn the_log_is_a_table() {
     let record = |seq: u64, body: Value| {
         let head = json!({"format": 1, "seq": seq, "writer": "w", "epoch": 9, "clock": "2026-05-01T12:05:03Z"});

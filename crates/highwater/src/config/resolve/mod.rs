@@ -13,8 +13,9 @@ use serde_spanned::Spanned;
 
 use self::source::resolve_source;
 use self::times::Times;
+use super::duration::format_duration;
 use super::location::{contains, parse_location};
-use super::model::{Config, Location};
+use super::model::{Config, Location, SourceConfig, TableKind};
 use super::problem::Findings;
 use super::raw::{Raw, RawSource};
 use super::section::{Reader, Text};
@@ -38,6 +39,7 @@ pub fn resolve(
     for source in &raw.sources {
         sources.push(resolve_source(source, &times, base, layout, reader));
     }
+    check_windows(raw, &sources, &mut reader.found);
     let document = parts::document(&raw.document, base, &mut reader.found);
     let index = parts::index(&raw.index, base, &mut reader.found);
     let serve = raw.serve.as_ref().map(|listen| parts::serve(listen, &mut reader.found));
@@ -58,6 +60,25 @@ pub fn resolve(
         warnings: Vec::new(),
         given: std::mem::take(&mut reader.given),
     })
+}
+
+/// The watermark moves by the longest step of all sources: a shorter window would lag behind at each move.
+fn check_windows(raw: &Raw, sources: &[Option<SourceConfig>], found: &mut Findings) {
+    let timed = || sources.iter().zip(&raw.sources).filter_map(|(source, raw)| Some((source.as_ref()?, raw)));
+    let timed = || timed().filter(|(source, _)| source.kind != TableKind::Reference);
+    let Some((longest, _)) = timed().max_by_key(|(source, _)| source.step) else { return };
+    // Where the step is the source's own, the window was held against it when it was read.
+    let short = |source: &SourceConfig| source.window < longest.step && source.step < longest.step;
+    for (source, own) in timed().filter(|(source, _)| short(source) && !source.window.is_zero()) {
+        let at = own.times.window.as_ref().or(raw.pipeline.times.window.as_ref());
+        let (window, step) = (format_duration(source.window), format_duration(longest.step));
+        let message = format!(
+            "the window of `{}`, {window}, is shorter than the step of `{}`, {step}, by which the watermark moves",
+            source.name, longest.name
+        );
+        let fix = format!("make it {step} or longer, or that step shorter");
+        found.problem(at.map_or(own.name.span(), Spanned::span), message, fix);
+    }
 }
 
 /// Where everything is, as far as it can be told, whatever else is wrong.

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::Facts;
 use super::words::{ago, counted, instant};
+use crate::report::what_to_do;
 
 /// Rows of each list that the page shows; the API has them all.
 const SHOWN: usize = 20;
@@ -105,6 +106,9 @@ fn holes(holes: &[Hole], facts: &Facts) -> Markup {
         details open id="holes" {
             summary { (counted(holes.len() as u64, "hole", "holes")) }
             p.todo { "Time that is not, or not wholly, in the index." }
+            @for cause in HoleCause::ALL.iter().filter(|cause| holes.iter().any(|hole| hole.cause == **cause)) {
+                p.todo { strong { (cause.as_str().replace('_', " ")) } ": " (what_to_do(*cause)) }
+            }
             div.scroll role="region" tabindex="0" aria-label="Holes" {
                 table {
                     thead { tr {
@@ -120,6 +124,7 @@ fn holes(holes: &[Hole], facts: &Facts) -> Markup {
                                 td.prose {
                                     (cause(hole.cause))
                                     @if let Some(path) = &hole.path { " " code { (path) } }
+                                    @if let Some(detail) = &hole.detail { ": " (detail) }
                                 }
                                 td.number { (instant(hole.since, facts.now)) }
                             }

@@ -62,7 +62,11 @@ fn line(facts: &Facts) -> Markup {
         @if let Some(newest) = status.newest.values().max() {
             "Fresh as of " strong { (instant(*newest, facts.now)) } " UTC (" (ago(*newest, facts.now)) "), complete"
         } @else { "Complete" }
-        " to watermark " strong { (instant(watermark, facts.now)) } ", "
+        " to watermark " strong { (instant(watermark, facts.now)) }
+        @if let Some(holes) = status.complete.map(|complete| complete.except(&status.holes).len()) {
+            @if holes > 0 { " except " a href="#holes" { (counted(holes as u64, "hole", "holes")) } }
+        }
+        ", "
         strong { (count(status.documents)) } @if status.documents == 1 { " document, " } @else { " documents, " }
         @match status.processing_lag_s {
             Some(lag) if lag > 0.0 => { "lag " strong { (span(lag)) } "." }

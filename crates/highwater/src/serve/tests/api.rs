@@ -77,6 +77,19 @@ async fn status_and_batches_are_the_reports_themselves() {
 }
 
 #[tokio::test]
+async fn holes_are_those_that_are_open_and_the_last_that_ended() {
+    let served = Served::new(vec![FakeView::troubled("ads")]).await;
+    let answer = served.get("/api/v1/pipelines/ads/holes").await.json();
+    assert_eq!(answer["complete"], serde_json::json!({"from": "2026-05-01T07:05:00Z", "to": "2026-05-01T12:05:00Z"}));
+    assert_eq!(answer["holes"][0]["cause"], "passed_over");
+    assert_eq!(
+        (&answer["holes_closed"][0]["cause"], &answer["holes_closed"][0]["end"]),
+        (&"passed_over".into(), &"left_window".into())
+    );
+    assert_eq!(served.get("/api/v1/pipelines/ads/holes?all=1").await.status, 400);
+}
+
+#[tokio::test]
 async fn what_is_not_understood_is_refused_by_name() {
     let served = Served::ads().await;
     let long = "x".repeat(4_097);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt};
-use highwater_core::holes::{Hole, HoleCause};
+use highwater_core::holes::{ClosedHole, Hole, HoleCause, HoleEnd};
 use highwater_core::ports::{Clock, Fault, Stamp};
 use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow, Requests};
 use highwater_core::{FileVersion, Sequence, SourceName, Timestamp};
 
 use crate::index::{AsOf, Dump, Found, Hit, SearchError, SearchQuery, Searcher, StoredDocument};
-use crate::report::{BatchReport, Percentiles, StatusReport, WriterReport};
+use crate::report::{BatchReport, Complete, HolesReport, Percentiles, StatusReport, WriterReport};
 use crate::serve::{PipelineView, Progress};
 
 pub fn at(text: &str) -> Timestamp {
@@ -109,6 +109,7 @@ impl FakeView {
             path: None,
             since: at("2026-05-01T11:00:00Z"),
             detail: None,
+            count: None,
         }];
         status.rejected = vec![RejectedRow {
             source: Some(source),
@@ -139,6 +140,16 @@ impl PipelineView for FakeView {
 
     async fn status(&self) -> Result<StatusReport, Fault> {
         self.status.clone()
+    }
+
+    async fn holes(&self) -> Result<HolesReport, Fault> {
+        let StatusReport { pipeline, complete, holes, .. } = self.status.clone()?;
+        let ended = holes.iter().cloned().map(|hole| ClosedHole {
+            hole,
+            end: HoleEnd::LeftWindow,
+            closed: at("2026-05-01T12:00:00Z"),
+        });
+        Ok(HolesReport { pipeline, complete, holes_closed: Some(ended.collect()), holes })
     }
 
     async fn batches(&self, limit: usize) -> Result<Vec<BatchReport>, Fault> {
@@ -226,6 +237,7 @@ pub fn status(name: &str) -> StatusReport {
         documents: 1_204_331,
         generation: "g1".to_owned(),
         freshness_s: Some(Percentiles { p50: 4.2, p99: 9.75 }),
+        complete: Some(Complete { from: at("2026-05-01T07:05:00Z"), to: at("2026-05-01T12:05:00Z") }),
         holes: Vec::new(),
         quarantined: Vec::new(),
         alarms: Vec::new(),
@@ -252,6 +264,7 @@ pub fn batch(seq: u64) -> BatchReport {
         duplicate_ids: 0,
         quarantined: Vec::new(),
         holes: Vec::new(),
+        holes_closed: Vec::new(),
         alarms: Vec::new(),
         requests: Requests { list: 2, get: 4, head: 0, put: 1 },
         freshness_ms: Some(Percentiles { p50: 4_200, p99: 9_000 }),

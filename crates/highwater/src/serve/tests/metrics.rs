@@ -100,7 +100,8 @@ async fn gauges_say_what_the_status_says() {
         ("highwater_newest_data_timestamp_seconds{pipeline=\"ads\",source=\"ads\"}", 1_777_637_100.0),
         ("highwater_live_files{pipeline=\"ads\",source=\"ads\"}", 61.0),
         ("highwater_quarantined_files{pipeline=\"ads\"}", 1.0),
-        ("highwater_holes{pipeline=\"ads\"}", 1.0),
+        ("highwater_holes{pipeline=\"ads\",cause=\"passed_over\"}", 1.0),
+        ("highwater_holes{pipeline=\"ads\",cause=\"late_file\"}", 0.0),
         ("highwater_alarms{pipeline=\"ads\",kind=\"misplaced_files\"}", 2.0),
         ("highwater_alarms{pipeline=\"ads\",kind=\"brand_new_kind\"}", 1.0),
     ] {

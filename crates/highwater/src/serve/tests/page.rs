@@ -47,6 +47,7 @@ async fn troubles_stand_with_what_to_do() {
         "1 file in quarantine",
         "not a parquet file: no footer",
         "1 hole",
+        "The pipeline was away for longer than its window.",
         "2026-04-30 01:00:00",
         "1 row refused lately",
     ] {
