@@ -40,6 +40,8 @@ pub enum Fault {
 pub trait Clock: Send + Sync {
     /// Now. May step backwards; the driver copes.
     fn now(&self) -> Timestamp;
+    /// Time since some moment of this process. Never steps: leases run by it.
+    fn monotonic(&self) -> std::time::Duration;
     /// Waits that long by this clock.
     async fn sleep(&self, length: std::time::Duration);
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use highwater_core::Timestamp;
 use highwater_core::ports::Clock;
+use rustix::time::{ClockId, clock_gettime};
 
 /// The machine's own clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +16,16 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        // Where the system has it, the clock that goes on while the machine sleeps: a lease does not.
+        #[cfg(target_os = "linux")]
+        let clock = ClockId::Boottime;
+        #[cfg(not(target_os = "linux"))]
+        let clock = ClockId::Monotonic;
+        let time = clock_gettime(clock);
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
     }
 
     async fn sleep(&self, length: Duration) {
@@ -51,6 +62,10 @@ pub struct FixedClock(pub Timestamp);
 impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         self.0
+    }
+
+    fn monotonic(&self) -> Duration {
+        SystemClock.monotonic()
     }
 
     async fn sleep(&self, _length: Duration) {}

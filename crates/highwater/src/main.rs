@@ -6,6 +6,7 @@ use clap::Parser;
 use highwater::cli::args::{Cli, Command};
 use highwater::cli::exit::{CliError, Exit};
 use highwater::cli::output::Output;
+use highwater::cli::signals::{self, Stop};
 use highwater::cli::{commands, logging};
 use highwater::clock::SystemClock;
 use highwater::config::{Config, ConfigReport, check_layout, load};
@@ -36,8 +37,14 @@ fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
         Command::Init(args) => commands::init(args, &cli.config, SystemClock.now(), output),
         Command::Check(format) => block_on(commands::check(config(cli), format.json, output))?,
         Command::Plan(args) => block_on(commands::plan(config(cli)?, args, output))?,
-        Command::Run(format) => block_on(commands::run(config(cli)?, *format, output))?,
-        Command::Once(args) => block_on(commands::once(config(cli)?, args, output))?,
+        Command::Run(args) => {
+            let stop = stop(Exit::Done)?;
+            block_on(commands::run(config(cli)?, *args, stop, output))?
+        }
+        Command::Once(args) => {
+            let stop = stop(Exit::Failure)?;
+            block_on(commands::once(config(cli)?, args, stop, output))?
+        }
         Command::AcceptRemovals(args) => block_on(commands::accept_removals(config(cli)?, args, output))?,
         Command::Status(format) => block_on(commands::status(config(cli)?, *format, output))?,
         Command::Log(args) => block_on(commands::log(config(cli)?, args, output))?,
@@ -46,10 +53,19 @@ fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
         Command::Get(args) => block_on(commands::get(config(cli)?, args, output))?,
         Command::Dump => block_on(commands::dump(config(cli)?, output))?,
         Command::Verify(args) => block_on(commands::verify(config(cli)?, args, output))?,
-        Command::Serve(args) => block_on(commands::serve(config(cli)?, args, output))?,
-        Command::Demo(args) => block_on(commands::demo(args, output))?,
+        Command::Serve(args) => {
+            let stop = stop(Exit::Done)?;
+            block_on(commands::serve(config(cli)?, args, stop, output))?
+        }
+        Command::Demo(args) => block_on(commands::demo(args, stop(Exit::Done)?, output))?,
         Command::Completions { shell } => commands::completions(*shell, output),
     }
+}
+
+/// Signals, from now on. `overdue`: how the process ends if the command does not in time.
+#[allow(clippy::disallowed_methods)]
+fn stop(overdue: Exit) -> Result<Stop, CliError> {
+    signals::watch(overdue, |exit| std::process::exit(exit as i32))
 }
 
 fn config(cli: &Cli) -> Result<Config, ConfigReport> {

@@ -54,6 +54,15 @@ pub fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Fault> {
     })
 }
 
+/// Runs a future on a thread and a runtime of its own: whatever keeps the other threads busy does not delay it. The thread
+/// ends with the future, or with the process.
+pub fn apart<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) -> Result<(), Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Fault::Internal(format!("no runtime could be started: {error}")))?;
+    let thread = std::thread::Builder::new().spawn(move || runtime.block_on(work()));
+    thread.map(drop).map_err(|error| Fault::Internal(format!("a thread could not be run: {error}")))
+}
+
 /// Runs a command's work to its end on a runtime of its own, with a worker for each core.
 pub fn block_on<F: Future>(work: F) -> Result<F::Output, Fault> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES / 4).build();

@@ -22,7 +22,7 @@ use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Order, Orders, Sou
 use crate::receipt::{Alarm, Quarantined, Requests};
 
 use orders::carried_out;
-pub use run::{Observer, run};
+pub use run::{Ended, Observer, run};
 
 /// The alarm of batches that lack rows of a pinned file.
 const ADD_ONLY: &str = "add_only";
@@ -162,6 +162,8 @@ impl Driver {
         executor: &mut dyn Executor,
         look: Look,
     ) -> Result<TickReport, Fault> {
+        // Without a lease nothing may be written, and one that is lost for good is told even where nothing is to be.
+        self.session.lease.check()?;
         let now = ports.clock.now();
         self.requests.get_or_insert_with(|| ports.store.requests());
         let clock = self.state().clock_at(now);
@@ -393,9 +395,7 @@ impl Driver {
 
     /// On a store without locks the newest claim is the writer; an older one must not touch the sink.
     async fn require_newest_claim(&self, log: &dyn BatchLog) -> Result<(), Fault> {
-        if !self.session.lease.holds() {
-            return Err(Fault::Fenced("the lease ended: another writer may have the pipeline now".into()));
-        }
+        self.session.lease.check()?;
         if self.session.exclusive {
             return Ok(());
         }

@@ -7,7 +7,8 @@ use super::{Driver, Look, Ports, TickReport};
 use crate::ports::{Executor, Fault};
 
 /// How long a batch in hand may take to end after a stop was asked for; then it is abandoned, which a restart repairs.
-const GRACE: Duration = Duration::from_secs(5);
+/// A second less than the process is given, which has to let go of its lease and its index.
+const GRACE: Duration = Duration::from_secs(4);
 
 /// Is told of every tick, at once.
 pub trait Observer {
@@ -15,16 +16,27 @@ pub trait Observer {
     fn ticked(&mut self, tick: Result<&TickReport, &Fault>);
 }
 
-/// Ticks every `poll` until `stop` resolves (`Ok`), or a fault that waiting does not mend. A store that is out of reach, or data that allows no batch,
-/// is reported and tried again, after a pause that grows to ten polls or ten seconds. [`Fault::Unavailable`] comes back
-/// where the session is broken: start another.
+/// Why the loop ended in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Stopped,
+    /// It was time to: see [`run`].
+    Retired,
+}
+
+/// Ticks every `poll` until `stop` resolves, or a fault that waiting does not mend. A store that is out of reach, or data
+/// that allows no batch, is reported and tried again, after a pause that grows to ten polls or ten seconds.
+/// [`Fault::Unavailable`] comes back where the session is broken: start another. From `retire_at` on, by the monotonic
+/// clock, no further tick is begun.
 pub async fn run(
     driver: &mut Driver,
     ports: Ports<'_>,
     executor: &mut dyn Executor,
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
-) -> Result<(), Fault> {
+    retire_at: Option<Duration>,
+) -> Result<Ended, Fault> {
     let poll = driver.policy.poll;
     let mut pause = poll;
     tokio::pin!(stop);
@@ -38,7 +50,7 @@ pub async fn run(
                 () = &mut stop => tokio::select! {
                     biased;
                     ticked = &mut tick => (ticked, true),
-                    () = ports.clock.sleep(GRACE) => return Ok(()),
+                    () = ports.clock.sleep(GRACE) => return Ok(Ended::Stopped),
                 },
             }
         };
@@ -55,14 +67,17 @@ pub async fn run(
             Err(fault) => return Err(fault),
         };
         if stopping {
-            return Ok(());
+            return Ok(Ended::Stopped);
+        }
+        if retire_at.is_some_and(|at| ports.clock.monotonic() >= at) {
+            return Ok(Ended::Retired);
         }
         if behind {
             continue;
         }
         tokio::select! {
             biased;
-            () = &mut stop => return Ok(()),
+            () = &mut stop => return Ok(Ended::Stopped),
             () = ports.clock.sleep(pause) => {}
         }
     }

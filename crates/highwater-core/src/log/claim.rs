@@ -39,6 +39,13 @@ pub struct Claimed {
 }
 
 impl Claimed {
+    /// The writer of the record right before the claim, which was the newest claimant until then: an older one cannot
+    /// append any more. `None` if there is no such record, or it cannot be read.
+    pub fn former(&self) -> Option<&WriterId> {
+        let before = self.recent.iter().rev().nth(1)?;
+        (before.seq.next() == self.epoch).then_some(&before.writer)
+    }
+
     /// The next record of this writer, `clock` being [`PipelineState::clock_at`] of the batch.
     pub fn record(&self, clock: Timestamp, body: Body) -> Record {
         Record { format: FORMAT, seq: self.state.next(), writer: self.writer.clone(), epoch: self.epoch, clock, body }
@@ -49,25 +56,32 @@ impl Claimed {
 /// of times.
 pub async fn claim(log: &dyn BatchLog, now: Timestamp, writer: &Writer) -> Result<Claimed, LogError> {
     for _ in 0..TRIES {
-        let loaded = log.load().await?;
-        let seq = loaded.highest.next();
-        let body = Body::Claim { holder: writer.holder.clone(), version: writer.version.clone() };
-        let clock = loaded.state.clock_at(now);
-        let record = Record { format: FORMAT, seq, writer: writer.id.clone(), epoch: seq, clock, body };
-        if log.append(&record).await? == Appended::Conflict {
-            continue;
+        if let Some(claimed) = claim_next(log, now, writer).await? {
+            return Ok(claimed);
         }
-        let mut claimed = Claimed {
-            writer: writer.id.clone(),
-            epoch: seq,
-            state: loaded.state,
-            damaged: loaded.damaged,
-            recent: loaded.recent,
-            replayed: (loaded.replayed.0 + 1, loaded.replayed.1),
-        };
-        claimed.state.apply(&record);
-        claimed.recent.push(record);
-        return Ok(claimed);
     }
     Err(LogError::Contended { tries: TRIES })
+}
+
+/// Tries for the next number alone. `None`: another writer was faster, and may be one that should be left in peace.
+pub async fn claim_next(log: &dyn BatchLog, now: Timestamp, writer: &Writer) -> Result<Option<Claimed>, LogError> {
+    let loaded = log.load().await?;
+    let seq = loaded.highest.next();
+    let body = Body::Claim { holder: writer.holder.clone(), version: writer.version.clone() };
+    let clock = loaded.state.clock_at(now);
+    let record = Record { format: FORMAT, seq, writer: writer.id.clone(), epoch: seq, clock, body };
+    if log.append(&record).await? == Appended::Conflict {
+        return Ok(None);
+    }
+    let mut claimed = Claimed {
+        writer: writer.id.clone(),
+        epoch: seq,
+        state: loaded.state,
+        damaged: loaded.damaged,
+        recent: loaded.recent,
+        replayed: (loaded.replayed.0 + 1, loaded.replayed.1),
+    };
+    claimed.state.apply(&record);
+    claimed.recent.push(record);
+    Ok(Some(claimed))
 }

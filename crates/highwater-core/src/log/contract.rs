@@ -95,6 +95,10 @@ impl Clock for Hasty {
         Timestamp::UNIX_EPOCH
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
     async fn sleep(&self, _length: Duration) {}
 }
 

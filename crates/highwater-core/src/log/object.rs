@@ -16,7 +16,7 @@ use object_store::path::Path;
 
 use super::codec::{self, Unreadable};
 use super::folder::{Created, Folder, TRIES};
-use super::record::{FORMAT, Record, Sequence};
+use super::record::{FORMAT, Record, Sequence, WriterId};
 use super::state::PipelineState;
 use super::{Appended, BatchLog, Damaged, Loaded, LogError};
 use crate::lease::Lease;
@@ -81,6 +81,26 @@ impl ObjectLog {
     pub fn keeping(mut self, records: u64) -> Self {
         self.keep = records;
         self
+    }
+
+    /// The newest record above `known`, and whose it is (`None`: it cannot be read); `None` if there is none. Whose the
+    /// newest record is has the pipeline: an older writer's next append is a conflict. One listing, and one read where
+    /// there is something new.
+    pub async fn newest_after(&self, known: Sequence) -> Result<Option<(Sequence, Option<WriterId>)>, LogError> {
+        let highest = self.records.numbers().await?.last().copied().unwrap_or_default();
+        if highest <= known {
+            return Ok(None);
+        }
+        let bytes = self.records.get(highest).await?;
+        let writer = match bytes.map(|bytes| codec::read_record(highest, &bytes)) {
+            Some(Ok(record)) => Some(record.writer),
+            Some(Err(reason)) => {
+                damage(&self.records, highest, reason)?;
+                None
+            }
+            None => None,
+        };
+        Ok(Some((highest, writer)))
     }
 
     /// The newest snapshot that can be read, those above it that cannot, and the highest number of all; `None` as in

@@ -26,6 +26,10 @@ impl Clock for Hasty {
         Timestamp::UNIX_EPOCH
     }
 
+    fn monotonic(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
     async fn sleep(&self, _length: std::time::Duration) {}
 }
 

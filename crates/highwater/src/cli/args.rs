@@ -52,9 +52,9 @@ pub enum Command {
     Plan(BatchArgs),
     /// Keep the index fresh until stopped; serves HTTP where `[serve]` stands
     #[command(
-        after_help = "One line a batch; with --json one object a batch.\n\nAn unreachable store is tried again and again. Exit codes: 3 halted by on_lag, 4 another writer."
+        after_help = "One line a batch; with --json one object a batch.\n\nAn unreachable store is tried again and again. SIGTERM and SIGINT end it within 5 s, with exit code 0; a second one at once. Exit codes: 3 halted by on_lag, 4 another writer."
     )]
-    Run(Format),
+    Run(RunArgs),
     /// Run one batch over a complete listing, then stop
     #[command(
         after_help = "Examples:\n  highwater once\n  highwater once --now 2026-05-01T12:00:00Z --json\n  highwater once --accept-removals\n\nExit codes: 3 halted by on_lag, 4 another writer, 5 store or index out of reach."
@@ -124,6 +124,17 @@ pub struct InitArgs {
     /// Write a small ./lake too, whose files are minutes old
     #[arg(long)]
     pub example: bool,
+}
+
+/// `run`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RunArgs {
+    /// While another process holds the pipeline, wait, and take over when it ends
+    #[arg(long)]
+    pub standby: bool,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// `plan` and `once`.
@@ -318,6 +329,7 @@ mod tests {
             "check --json",
             "plan --now 2026-05-01T00:00:00Z",
             "run --json",
+            "run --standby",
             "once",
             "once --accept-removals --now 2026-05-01T00:00:00Z",
             "accept-removals ads --json",

@@ -6,5 +6,6 @@ pub mod exit;
 pub mod logging;
 pub mod output;
 pub mod progress;
+pub mod signals;
 pub mod table;
 pub mod text;

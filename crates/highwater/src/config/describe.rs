@@ -9,7 +9,9 @@ use serde::Serialize;
 use toml::Value;
 
 use super::duration::format_duration;
-use super::model::{Absent, Config, FieldHint, IndexKind, MaxRejects, OnLag, Retain, SourceConfig, TableKind};
+use super::model::{
+    Absent, Config, FieldHint, IndexKind, MaxRejects, OnLag, OnMaxUptime, Retain, SourceConfig, TableKind,
+};
 use super::size::format_size;
 use super::substitute::escape;
 use crate::format::FileFormat;
@@ -145,6 +147,17 @@ impl List<'_> {
             },
         );
         self.text("lease", &pause(pipeline.lease));
+        self.put("single_writer", Value::Boolean(pipeline.single_writer));
+        if let Some(max_uptime) = pipeline.max_uptime {
+            self.text("max_uptime", &pause(max_uptime));
+        }
+        self.text(
+            "on_max_uptime",
+            match pipeline.on_max_uptime {
+                OnMaxUptime::Exit => "exit",
+                OnMaxUptime::Restart => "restart",
+            },
+        );
         self.text("memory", &format_size(pipeline.memory_bytes));
     }
 

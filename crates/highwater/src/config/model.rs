@@ -53,6 +53,12 @@ pub struct PipelineConfig {
     pub on_lag: OnLag,
     /// How long a heartbeat holds.
     pub lease: Duration,
+    /// The user sees to it that only one process writes: no heartbeat, no probe of the store.
+    pub single_writer: bool,
+    /// How long `run` goes on before it ends in order.
+    pub max_uptime: Option<Duration>,
+    /// And what it does then.
+    pub on_max_uptime: OnMaxUptime,
     /// Bytes of memory for tables and queries together.
     pub memory_bytes: u64,
 }
@@ -66,6 +72,15 @@ pub enum OnLag {
     CatchUp,
     /// Stop with exit code 3.
     Halt,
+}
+
+/// `on_max_uptime`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMaxUptime {
+    /// End with exit code 0: a supervisor starts it again.
+    Exit,
+    /// Begin anew in the same process, with empty caches.
+    Restart,
 }
 
 /// Where files are.

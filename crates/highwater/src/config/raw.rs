@@ -42,6 +42,9 @@ pub struct RawPipeline {
     pub poll: Option<Text>,
     pub on_lag: Option<Text>,
     pub lease: Option<Text>,
+    pub single_writer: Option<Spanned<bool>>,
+    pub max_uptime: Option<Text>,
+    pub on_max_uptime: Option<Text>,
     pub memory: Option<Spanned<Scalar>>,
     pub times: RawTimes,
 }
@@ -144,6 +147,9 @@ fn read_pipeline(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawPipeli
         poll: section.text(reader, "poll", "poll = \"1s\""),
         on_lag: section.text(reader, "on_lag", "on_lag = \"skip_to_latest\""),
         lease: section.text(reader, "lease", "lease = \"10s\""),
+        single_writer: section.spanned_flag(reader, "single_writer"),
+        max_uptime: section.text(reader, "max_uptime", "max_uptime = \"1d\""),
+        on_max_uptime: section.text(reader, "on_max_uptime", "on_max_uptime = \"exit\""),
         memory: section.scalar(reader, "memory", "memory = \"2GiB\""),
     };
     section.finish(reader);

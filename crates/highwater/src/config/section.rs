@@ -110,6 +110,12 @@ impl<'t> Section<'t> {
         Some(Spanned::new(value.span(), scalar?))
     }
 
+    /// True or false, with its place.
+    pub fn spanned_flag(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<Spanned<bool>> {
+        let flag = self.flag(reader, key)?;
+        Some(Spanned::new(self.ask(key)?.span(), flag))
+    }
+
     /// True or false.
     pub fn flag(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<bool> {
         let value = self.ask(key)?;
@@ -234,7 +240,7 @@ fn home_of(key: &str) -> Option<&'static str> {
     match key {
         "header" | "delimiter" | "quote" | "escape" | "null" => Some("[source.NAME.csv]"),
         "endpoint" | "region" | "allow_http" => Some("[store.\"s3://BUCKET\"]"),
-        "poll" | "on_lag" | "lease" | "memory" => Some("[pipeline]"),
+        "poll" | "on_lag" | "lease" | "memory" | "single_writer" | "max_uptime" | "on_max_uptime" => Some("[pipeline]"),
         "absent" => Some("[index]"),
         "listen" => Some("[serve]"),
         _ => None,

@@ -78,7 +78,10 @@ window = "5h"                # how far back late and changed files are looked fo
 # on_lag = "skip_to_latest"  # after a lag longer than the window: skip_to_latest, catch_up or halt
 # max_rejects = 100          # bad rows a file may have (default: 1 % of its rows and at least 100); 0: none
 # guard = { files = 10, percent = 10 }  # removals of more at once are withheld until confirmed; or "never"
-# lease = "10s"              # without effect yet: for standby writers on S3
+# lease = "10s"              # state on S3: how long a writer's heartbeat holds, and a standby waits
+# single_writer = false      # state on S3: true: you see to it that only one process writes
+# max_uptime = "1d"          # `run` ends in order after so long (default: never)
+# on_max_uptime = "exit"     # and then: exit, or restart in place
 # memory = "2GiB"            # for tables and queries together (default: half of the machine's)
 
 [source.products]            # the SQL's table `products`; step, window, settle, … may stand here too

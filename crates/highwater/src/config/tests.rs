@@ -134,6 +134,9 @@ const MISTAKES: &[(&str, &str)] = &[
     ("window = \"5h\"", "window = \"0s\""),
     ("window = \"5h\"", "window = \"5h\"\npoll = \"0s\""),
     ("window = \"5h\"", "window = \"5h\"\nlease = \"250ms\""),
+    ("window = \"5h\"", "window = \"5h\"\nmax_uptime = \"0s\""),
+    ("window = \"5h\"", "window = \"5h\"\non_max_uptime = \"reboot\""),
+    ("window = \"5h\"", "window = \"5h\"\nsingle_writer = \"yes\""),
     ("window = \"5h\"", "window = \"5h\"\nsettle = \"-1m\""),
     ("window = \"5h\"", "window = \"5h\"\nhold_after = \"always\""),
     ("window = \"5h\"", "window = \"5h\"\non_lag = \"catchup\""),
@@ -377,7 +380,19 @@ fn the_template_tells_the_true_defaults() {
     let quiet = folder.load(&toml).unwrap();
     let mut loud = String::new();
     for line in toml.lines() {
-        let told = ["settle", "poll", "time_zone", "hold_after", "max_skew", "on_lag", "guard", "lease", "absent"];
+        let told = [
+            "settle",
+            "poll",
+            "time_zone",
+            "hold_after",
+            "max_skew",
+            "on_lag",
+            "guard",
+            "lease",
+            "single_writer",
+            "on_max_uptime",
+            "absent",
+        ];
         let is_default = told.iter().any(|key| line.starts_with(&format!("# {key} = ")));
         loud += if is_default { &line[2..] } else { line };
         loud.push('\n');

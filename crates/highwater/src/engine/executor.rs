@@ -48,6 +48,8 @@ pub struct Engine {
     gone: HashSet<(SourceName, FileVersion)>,
     /// Withheld versions that the store was asked for in vain.
     withheld: HashSet<(SourceName, FileVersion)>,
+    /// The sink's stamp as the driver was last told it.
+    told: Option<Option<Stamp>>,
 }
 
 /// Files read and rows refused.
@@ -93,6 +95,7 @@ impl Engine {
             out_of_memory: false,
             gone: HashSet::new(),
             withheld: HashSet::new(),
+            told: None,
         })
     }
 
@@ -140,10 +143,18 @@ impl Engine {
     }
 
     fn open_sink(&mut self) -> Result<(), Fault> {
-        if self.sink.is_none() {
-            let ready = self.ready.as_ref().ok_or_else(not_ready)?;
-            self.sink =
-                Some(index::open(&self.config.index, &ready.spec.shape, self.budget.writer_bytes, self.budget.cores)?);
+        if self.sink.is_some() {
+            return Ok(());
+        }
+        let ready = self.ready.as_ref().ok_or_else(not_ready)?;
+        let sink = index::open(&self.config.index, &ready.spec.shape, self.budget.writer_bytes, self.budget.cores)?;
+        let stamp = sink.as_of()?.map(|as_of| as_of.stamp);
+        self.sink = Some(sink);
+        if self.told.is_some_and(|told| told != stamp) {
+            // A former writer was in the middle of a commit when its lease ended, and kept the index until now.
+            return Err(Fault::Unavailable(
+                "another process committed to the index after this one had looked at it; all is compared anew".into(),
+            ));
         }
         Ok(())
     }
@@ -404,9 +415,7 @@ impl Executor for Engine {
                 return Err(fault);
             }
         };
-        if !lease.holds() {
-            return Err(Fault::Fenced("the lease ended while the batch was made: nothing of it was committed".into()));
-        }
+        lease.check()?;
         let commit = Stopwatch::start();
         let sink = self.sink.as_mut().ok_or_else(not_ready)?;
         let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
@@ -445,7 +454,9 @@ impl Executor for Engine {
             Some(sink) => sink.as_of()?,
             None => index::open_searcher(&self.config.index).as_of()?.map(|(as_of, _)| as_of),
         };
-        Ok(as_of.map(|as_of| as_of.stamp))
+        let stamp = as_of.map(|as_of| as_of.stamp);
+        self.told = Some(stamp);
+        Ok(stamp)
     }
 
     fn is_current(&self) -> bool {

@@ -5,10 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_core::driver::{self, Driver, Look, Observer, Ports, Session, TickReport};
-use highwater_core::lease::{FolderLock, Holder, Lease, Unguarded};
+use highwater_core::driver::{self, Driver, Ended, Look, Observer, Ports, Session, TickReport};
+use highwater_core::lease::{Patience, Unguarded, Wait};
 use highwater_core::listing::SourceLister;
-use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, Writer, WriterId, claim};
+use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, WriterId};
 use highwater_core::orders::ObjectOrders;
 use highwater_core::partition::Calendar;
 use highwater_core::plan::Plan;
@@ -23,11 +23,11 @@ use object_store::path::Path;
 
 use super::budget::Budget;
 use super::executor::Engine;
+use super::hold::Hold;
 use super::orders::Accepting;
 use super::progress::{Progress, Silent};
 use super::view::batch_report;
-use crate::config::{Config, Location, OnLag, Retain, SourceConfig, TableKind};
-use crate::nonce::nonce;
+use crate::config::{Config, Location, OnLag, OnMaxUptime, Retain, SourceConfig, TableKind};
 use crate::report::BatchReport;
 use crate::store::{Stores, open_state};
 
@@ -67,6 +67,10 @@ pub struct LookAhead {
 
 /// Is told of batches, in words that every surface shares.
 pub trait Reports: Send {
+    /// The pipeline is another's, or may be: this is waited for. Told again and again.
+    fn waits(&mut self, _wait: &Wait) {}
+    /// `max_uptime` is over: the loop ended in order, and begins anew if `restarts`.
+    fn retires(&mut self, _restarts: bool) {}
     /// A session began: the pipeline is ours.
     fn begin(&mut self, claimed: &Claimed);
     /// A tick ended; `changed` says whether it wrote a record.
@@ -99,32 +103,43 @@ impl Pipeline {
         self.log.load().await.map_err(Fault::from)
     }
 
+    /// The means to take it; holds nothing yet.
+    pub fn hold(&self, patience: Patience) -> Result<Hold, Fault> {
+        Hold::new(&self.config, self.clock.clone(), patience)
+    }
+
     /// One batch over everything in the window. With `now` the clock is fixed, for replays; with `accept` removals are
-    /// applied, however many.
+    /// applied, however many. `tell` hears of what it waits for.
     pub async fn once(
         &self,
         now: Option<Timestamp>,
         accept: bool,
         progress: Arc<dyn Progress>,
+        tell: &mut (dyn FnMut(&Wait) + Send),
     ) -> Result<BatchReport, Fault> {
         let clock = self.fixed(now).await?;
-        let (session, lock) = self.claim(&*clock).await?;
-        let log = self.log_under(lock);
+        let mut hold = self.hold(Patience::Refuse)?;
+        let (session, log) = hold.take(&self.log, &*clock, tell).await?;
+        self.look_over(&session.claimed);
         let mut engine = self.engine(progress, session.claimed.state.spec.as_ref())?;
         let mut driver = self.driver(session, &mut engine).await?;
         let accepting = Accepting(self.orders.clone());
         let orders: &dyn Orders = if accept { &accepting } else { &*self.orders };
         let ports = Ports { clock: &*clock, store: &*self.stores, log: &log, orders };
-        let mut tick = driver.tick(ports, &mut engine, Look::Everything).await?;
-        while tick.behind {
-            tick = driver.tick(ports, &mut engine, Look::Everything).await?;
+        let mut tick = driver.tick(ports, &mut engine, Look::Everything).await;
+        while tick.as_ref().is_ok_and(|tick| tick.behind) {
+            tick = driver.tick(ports, &mut engine, Look::Everything).await;
         }
-        Ok(batch_report(&tick))
+        if !driver.is_broken() {
+            hold.release().await;
+        }
+        Ok(batch_report(&tick?))
     }
 
     /// Batches for as long as `stop` does not resolve. A store out of reach is waited for.
     pub async fn run(
         &self,
+        hold: &mut Hold,
         reports: &mut dyn Reports,
         progress: Arc<dyn Progress>,
         stop: impl Future<Output = ()>,
@@ -132,32 +147,42 @@ impl Pipeline {
         tokio::pin!(stop);
         let mut engine: Option<Engine> = None;
         let mut pause = self.config.pipeline.poll;
-        let lock = self.lock()?;
-        let log = self.log_under(lock.clone());
+        let mut begun = self.clock.monotonic();
         loop {
-            let session = async {
-                let session = self.claim_under(&log, &*self.clock, lock.clone()).await?;
-                reports.begin(&session.claimed);
-                let mut ready = match engine.take() {
-                    Some(mut engine) => {
-                        engine.begin(session.claimed.state.spec.as_ref())?;
-                        engine
-                    }
-                    None => self.engine(progress.clone(), session.claimed.state.spec.as_ref())?,
-                };
-                let driver = self.driver(session, &mut ready).await;
-                engine = Some(ready);
-                driver
+            let session = tokio::select! {
+                biased;
+                session = self.session(hold, &mut engine, reports, &progress) => session,
+                () = &mut stop => {
+                    hold.release().await;
+                    return Ok(());
+                }
             };
-            let fault = match session.await {
+            let fault = match session {
                 Err(fault) => fault,
-                Ok(mut driver) => {
-                    let Some(engine) = engine.as_mut() else { continue };
+                Ok((mut driver, log)) => {
+                    let Some(engine_here) = engine.as_mut() else { continue };
                     let orders = &*self.orders;
                     let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &log, orders };
                     let mut observer = Tell(reports);
-                    match driver::run(&mut driver, ports, engine, &mut observer, &mut stop).await {
-                        Ok(()) => return Ok(()),
+                    let retire_at = self.config.pipeline.max_uptime.map(|uptime| begun + uptime);
+                    let ended = driver::run(&mut driver, ports, engine_here, &mut observer, &mut stop, retire_at).await;
+                    let restart = self.config.pipeline.on_max_uptime == OnMaxUptime::Restart;
+                    if matches!(ended, Ok(Ended::Retired)) {
+                        reports.retires(restart);
+                    }
+                    match ended {
+                        Ok(Ended::Retired) if restart => {
+                            engine = None;
+                            begun = self.clock.monotonic();
+                            continue;
+                        }
+                        Ok(_) => {
+                            // What an abandoned batch began may still be under way: then the lease runs out by itself.
+                            if !driver.is_broken() {
+                                hold.release().await;
+                            }
+                            return Ok(());
+                        }
                         Err(fault) => fault,
                     }
                 }
@@ -172,6 +197,36 @@ impl Pipeline {
                 () = &mut stop => return Ok(()),
             }
         }
+    }
+
+    /// Takes the pipeline, and begins to drive it.
+    async fn session(
+        &self,
+        hold: &mut Hold,
+        engine: &mut Option<Engine>,
+        reports: &mut dyn Reports,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<(Driver, ObjectLog), Fault> {
+        let (session, log) = hold.take(&self.log, &*self.clock, &mut |wait| reports.waits(wait)).await?;
+        self.look_over(&session.claimed);
+        reports.begin(&session.claimed);
+        let spec = session.claimed.state.spec.as_ref();
+        let ready = match engine {
+            Some(ready) => {
+                ready.begin(spec)?;
+                ready
+            }
+            None => engine.insert(self.engine(progress.clone(), spec)?),
+        };
+        Ok((self.driver(session, ready).await?, log))
+    }
+
+    /// Takes in what the log says at a session's beginning.
+    fn look_over(&self, claimed: &Claimed) {
+        for damaged in &claimed.damaged {
+            tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
+        }
+        self.remember(&claimed.state);
     }
 
     /// What the next batch would be, and how late files are found. Claims and writes nothing.
@@ -224,71 +279,11 @@ impl Pipeline {
         Driver::start(self.policy()?, self.sources()?, session, engine).await
     }
 
-    async fn claim(&self, clock: &dyn Clock) -> Result<(Session, Option<Arc<FolderLock>>), Fault> {
-        let lock = self.lock()?;
-        Ok((self.claim_under(&self.log_under(lock.clone()), clock, lock.clone()).await?, lock))
-    }
-
-    async fn claim_under(
-        &self,
-        log: &ObjectLog,
-        clock: &dyn Clock,
-        lock: Option<Arc<FolderLock>>,
-    ) -> Result<Session, Fault> {
-        let holder = self.holder();
-        let writer = Writer {
-            id: WriterId(nonce().into()),
-            holder: format!("host {}, process {}", holder.host, holder.pid),
-            version: env!("CARGO_PKG_VERSION").into(),
-        };
-        let claimed = claim(log, clock.now(), &writer).await?;
-        for damaged in &claimed.damaged {
-            tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
-        }
-        self.remember(&claimed.state);
-        let exclusive = lock.is_some();
-        let lease: Arc<dyn Lease> = match lock {
-            Some(lock) => lock,
-            None => Arc::new(Unguarded),
-        };
-        Ok(Session { claimed, exclusive, lease })
-    }
-
     /// The stores know local files again by what the log pins.
     pub(super) fn remember(&self, state: &PipelineState) {
         for (name, source) in &state.sources {
             self.stores.remember(name, source.live.values());
         }
-    }
-
-    /// The log, which saves a listing a record while a lock holds.
-    fn log_under(&self, lock: Option<Arc<FolderLock>>) -> ObjectLog {
-        match lock {
-            Some(lock) => self.log.clone().leased(lock),
-            None => self.log.clone(),
-        }
-    }
-
-    /// On a local folder no two processes write at once.
-    fn lock(&self) -> Result<Option<Arc<FolderLock>>, Fault> {
-        let Location::Folder(state) = &self.config.pipeline.state else { return Ok(None) };
-        let folder = state.join(&self.config.pipeline.name);
-        match FolderLock::acquire(&folder, &self.holder()) {
-            Err(error) => Err(Fault::Unavailable(format!("the state folder cannot be locked: {error}"))),
-            Ok(Err(held)) => Err(Fault::Fenced(format!("the pipeline {} is {held}", self.config.pipeline.name))),
-            Ok(Ok(lock)) => Ok(Some(Arc::new(lock))),
-        }
-    }
-
-    /// Fails if another process of this machine holds the pipeline.
-    pub fn require_free(&self) -> Result<(), Fault> {
-        self.lock().map(drop)
-    }
-
-    fn holder(&self) -> Holder {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = if host.trim().is_empty() { "unknown" } else { host.trim() };
-        Holder { host: host.to_owned(), pid: std::process::id(), since: self.clock.now() }
     }
 
     /// Where the watermark would stand at `now` if nothing were behind.

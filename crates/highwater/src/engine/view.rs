@@ -37,6 +37,8 @@ struct Live {
     last_sign: Option<Timestamp>,
     /// Why the last tick failed, if it did.
     fault: Option<String>,
+    /// What the loop waits for before it may begin.
+    waiting: Option<String>,
 }
 
 /// What readers are answered from; shared with them, so that no request copies it.
@@ -85,6 +87,13 @@ impl LiveState {
         live.last_sign = Some(now);
     }
 
+    /// The loop waits until the pipeline is its own: it moves, and is not ready.
+    pub fn waits(&self, reason: String, now: Timestamp) {
+        let Ok(mut live) = self.inner.write() else { return };
+        live.waiting = Some(reason);
+        live.last_sign = Some(now);
+    }
+
     /// A batch in hand got on.
     pub fn moved(&self, now: Timestamp) {
         if let Ok(mut live) = self.inner.write() {
@@ -100,6 +109,7 @@ impl LiveState {
             known.alarms.clone_from(&before.alarms);
         }
         live.known = Some(Arc::new(known));
+        live.waiting = None;
     }
 }
 
@@ -233,6 +243,9 @@ impl PipelineView for View {
     fn ready(&self) -> Result<(), String> {
         let Some(live) = &self.live else { return Ok(()) };
         let live = live.inner.read().map_err(|_| "the loop's state is lost".to_owned())?;
+        if let Some(waiting) = &live.waiting {
+            return Err(waiting.clone());
+        }
         if let Some(fault) = &live.fault {
             return Err(fault.clone());
         }

@@ -28,8 +28,11 @@ pub const MAX_QUERY_NESTING: usize = 64;
 /// Why an index could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum IndexError {
-    /// Another process (or another sink of this one) writes to it: stop.
-    #[error("the index is held by another process: {0}")]
+    /// Another process (or another sink of this one) writes to it: wait until it is gone, or name another folder.
+    #[error(
+        "the index is held by another process ({0}): a former writer has not ended yet, or another pipeline names the \
+         same [index] path"
+    )]
     Held(String),
     /// It was built by another shape: take a new path.
     #[error("the index was built for other fields: {0}")]
@@ -49,8 +52,8 @@ impl From<IndexError> for Fault {
     fn from(error: IndexError) -> Self {
         let message = error.to_string();
         match error {
-            IndexError::Held(_) => Self::Fenced(message),
-            IndexError::Unavailable(_) => Self::Unavailable(message),
+            // The pipeline is ours: whoever still has its index held the pipeline before, and ends.
+            IndexError::Held(_) | IndexError::Unavailable(_) => Self::Unavailable(message),
             IndexError::ShapeChanged(_) | IndexError::Shape(_) | IndexError::Damaged(_) => Self::Invalid(message),
         }
     }

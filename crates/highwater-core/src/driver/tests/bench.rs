@@ -33,6 +33,10 @@ impl Clock for Time {
         *self.now.lock().unwrap()
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.now.lock().unwrap().as_millisecond().unsigned_abs())
+    }
+
     async fn sleep(&self, length: Duration) {
         *self.now.lock().unwrap() += length;
         self.slept.lock().unwrap().push(length);

@@ -28,12 +28,12 @@ async fn go(
     bench: &mut Bench,
     driver: &mut Driver,
     stop: impl Future<Output = ()>,
-) -> (Result<(), Fault>, Vec<String>) {
+) -> (Result<Ended, Fault>, Vec<String>) {
     let log: ObjectLog = bench.log();
     let (clock, store) = (bench.time.clone(), bench.shelf.clone());
     let ports = Ports { clock: &*clock, store: &*store, log: &log, orders: &NoOrders };
     let mut seen = Seen::default();
-    let ended = run(driver, ports, &mut bench.model, &mut seen, stop).await;
+    let ended = run(driver, ports, &mut bench.model, &mut seen, stop, None).await;
     (ended, seen.0)
 }
 
@@ -41,6 +41,21 @@ async fn go(
 fn after_pauses(time: &Arc<Time>, count: usize) -> impl Future<Output = ()> + use<> {
     let time = time.clone();
     poll_fn(move |_| if time.slept.lock().unwrap().len() >= count { Poll::Ready(()) } else { Poll::Pending })
+}
+
+#[tokio::test]
+async fn when_its_time_is_over_the_loop_ends_after_the_tick_in_hand() {
+    let mut bench = Bench::new();
+    bench.shelf.put("10/a#1");
+    let mut driver = bench.start(true).await;
+    let (log, store, clock) = (bench.log(), bench.shelf.clone(), bench.time.clone());
+    let ports = Ports { clock: &*clock, store: &*store, log: &log, orders: &NoOrders };
+    let retire_at = Some(clock.monotonic() + Duration::from_millis(1_500));
+    let mut seen = Seen::default();
+    let ended = run(&mut driver, ports, &mut bench.model, &mut seen, std::future::pending(), retire_at).await;
+    assert_eq!(ended.unwrap(), Ended::Retired);
+    assert_eq!(seen.0, ["record 2", "nothing", "nothing"]);
+    assert!(!driver.is_broken());
 }
 
 /// Resolves once so many attempts were begun.
@@ -76,7 +91,7 @@ async fn a_batch_in_hand_ends_before_the_loop_does() {
     let (log, store, stop) = (bench.log(), bench.shelf.clone(), after_attempts(&bench, 1));
     let ports = Ports { clock: &Patient(bench.time.now()), store: &*store, log: &log, orders: &NoOrders };
     let mut seen = Seen::default();
-    run(&mut driver, ports, &mut bench.model, &mut seen, stop).await.unwrap();
+    run(&mut driver, ports, &mut bench.model, &mut seen, stop, None).await.unwrap();
     assert_eq!(seen.0, ["record 2"]);
     assert!(!driver.is_broken());
 }
@@ -111,6 +126,10 @@ impl Clock for Patient {
         self.0
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
     async fn sleep(&self, _: Duration) {
         std::future::pending().await
     }
@@ -126,7 +145,7 @@ async fn a_batch_that_does_not_end_is_abandoned_and_repaired_by_the_next_start()
     let (ended, seen) = go(&mut bench, &mut driver, stop).await;
     ended.unwrap();
     assert!(seen.is_empty());
-    assert_eq!(pauses(&bench), [5]);
+    assert_eq!(pauses(&bench), [4]);
     assert!(driver.is_broken());
     let mut driver = bench.start(true).await;
     bench.tick(&mut driver).await.unwrap();

@@ -12,12 +12,16 @@ use futures::stream::{self, BoxStream, StreamExt};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
 /// What happens to one put.
 #[derive(Clone, Copy, Debug)]
 pub enum OnPut {
+    /// Nothing in particular.
+    Pass,
+    /// It is not done, and no reply ever comes.
+    Hang,
     /// It is done, but the reply is lost.
     LoseReply,
     /// It is not done, and the reply is lost.
@@ -42,17 +46,24 @@ pub struct Faulty {
     puts: Mutex<VecDeque<OnPut>>,
     gets: Mutex<VecDeque<OnGet>>,
     lists_broken: Mutex<u32>,
+    careless: bool,
 }
 
 impl Faulty {
     /// A store before `inner`.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Self { inner, puts: Mutex::default(), gets: Mutex::default(), lists_broken: Mutex::default() }
+        Self { inner, puts: Mutex::default(), gets: Mutex::default(), lists_broken: Mutex::default(), careless: false }
     }
 
     /// The next puts go like this, in this order.
     pub fn on_puts(self, puts: impl IntoIterator<Item = OnPut>) -> Self {
         self.puts.lock().unwrap_or_else(PoisonError::into_inner).extend(puts);
+        self
+    }
+
+    /// Every create overwrites what is there.
+    pub fn careless(mut self) -> Self {
+        self.careless = true;
         self
     }
 
@@ -104,8 +115,11 @@ impl fmt::Display for Faulty {
 #[async_trait]
 impl ObjectStore for Faulty {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let mode = if self.careless { PutMode::Overwrite } else { options.mode.clone() };
+        let options = PutOptions { mode, ..options };
         match self.next_put() {
-            None => self.inner.put_opts(location, payload, options).await,
+            None | Some(OnPut::Pass) => self.inner.put_opts(location, payload, options).await,
+            Some(OnPut::Hang) => std::future::pending().await,
             Some(OnPut::LoseReply) => {
                 self.inner.put_opts(location, payload, options).await?;
                 Err(broken())

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_core::driver::TickReport;
+use highwater_core::lease::Patience;
 use highwater_core::log::{Body, Claimed};
 use highwater_core::ports::{Clock, Fault};
 use jiff::SignedDuration;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::run::{Site, asked, served, stopped};
+use super::run::{Site, served};
 use crate::cli::args::DemoArgs;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
+use crate::cli::signals::{Stop, asked};
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::{Config, check_layout, load};
@@ -40,7 +42,7 @@ struct Summary {
 }
 
 /// Runs until stopped, or for so many batches.
-pub async fn demo(args: &DemoArgs, output: &Output) -> Result<Exit, CliError> {
+pub async fn demo(args: &DemoArgs, signals: Stop, output: &Output) -> Result<Exit, CliError> {
     let (folder, _temporary) = folder(args)?;
     let config = write_pipeline(&folder, None).map_err(failed)?;
     let mut feed = Feed::new(&folder, SystemClock.now().as_millisecond().unsigned_abs());
@@ -48,7 +50,6 @@ pub async fn demo(args: &DemoArgs, output: &Output) -> Result<Exit, CliError> {
     let config: Config = load(&config, &|_| None, &check_layout)?;
     let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?);
 
-    let signals = stopped()?;
     let (finish, finished) = watch::channel(false);
     let stop = either(signals.clone(), finished.clone());
     let site = Site::new(pipeline.clone(), true);
@@ -59,7 +60,8 @@ pub async fn demo(args: &DemoArgs, output: &Output) -> Result<Exit, CliError> {
     introduce(&folder, &bound.addr.to_string(), args, output);
     let feeding = crate::task::spawn(feed_until(feed, stop.clone()));
     let mut watched = Watch { output, args, site: &site, finish, total: Totals::default() };
-    let ended = pipeline.run(&mut watched, Arc::new(Silent), asked(stop)).await;
+    let mut hold = pipeline.hold(Patience::Refuse)?;
+    let ended = pipeline.run(&mut hold, &mut watched, Arc::new(Silent), asked(stop)).await;
     let totals = watched.total;
     drop(watched.finish);
     ended?;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use highwater_core::SourceName;
 use highwater_core::driver::TickReport;
+use highwater_core::lease::{Patience, Wait};
 use highwater_core::log::Claimed;
 use highwater_core::ports::{Clock, Fault};
 use highwater_core::receipt::Alarm;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
-use crate::cli::args::{Format, ServeArgs};
+use crate::cli::args::{RunArgs, ServeArgs};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
+use crate::cli::signals::{Stop, asked};
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::Config;
@@ -23,20 +23,33 @@ use crate::report::BatchReport;
 use crate::serve::{self, Bound, Metrics, ServeError};
 
 /// Keeps the index fresh until stopped.
-pub async fn run(config: Config, format: Format, output: &Output) -> Result<Exit, CliError> {
-    let stop = stopped()?;
+pub async fn run(config: Config, args: RunArgs, stop: Stop, output: &Output) -> Result<Exit, CliError> {
     let listen = config.serve.as_ref().map(|serve| serve.listen);
     let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?);
-    // Before the port: who holds the pipeline holds its port too, and is the better reason.
-    pipeline.require_free()?;
     let site = Site::new(pipeline.clone(), true);
+    let mut reports = Lines::new(output, args.format.json, &site);
+    let patience = if args.standby { Patience::Wait } else { Patience::Refuse };
+    let mut hold = pipeline.hold(patience)?;
+    if !args.standby {
+        // Before the port: who holds the pipeline holds its port too, and is the better reason. A state out of reach is
+        // the loop's to wait for.
+        let mut tell = |wait: &Wait| reports.waits(wait);
+        let free = tokio::select! {
+            free = hold.free(&mut tell) => free,
+            () = asked(stop.clone()) => return Ok(Exit::Done),
+        };
+        match free {
+            Ok(()) | Err(Fault::Unavailable(_)) => {}
+            Err(fault) => return Err(fault.into()),
+        }
+    }
     let bound = match listen {
         Some(listen) => Some(site.listen(listen, stop.clone(), output).await?),
         None => None,
     };
-    let mut reports = Lines { output, json: format.json, site: &site, failing: None, standing: BTreeMap::new() };
-    let ended = pipeline.run(&mut reports, site.progress(output), asked(stop)).await;
+    let ended = pipeline.run(&mut hold, &mut reports, site.progress(output), asked(stop.clone())).await;
     if ended.is_ok()
+        && *stop.borrow()
         && let Some(bound) = bound
     {
         bound.stopped().await.map_err(served)?;
@@ -46,11 +59,10 @@ pub async fn run(config: Config, format: Format, output: &Output) -> Result<Exit
 }
 
 /// Serves HTTP from the index without writing to it.
-pub async fn serve(config: Config, args: &ServeArgs, output: &Output) -> Result<Exit, CliError> {
+pub async fn serve(config: Config, args: &ServeArgs, stop: Stop, output: &Output) -> Result<Exit, CliError> {
     let Some(listen) = args.listen.or(config.serve.as_ref().map(|serve| serve.listen)) else {
         return Err(CliError::Usage("nowhere to listen: add [serve] with listen, or give --listen ADDRESS".into()));
     };
-    let stop = stopped()?;
     let pipeline = Arc::new(Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?);
     let bound = Site::new(pipeline, false).listen(listen, stop, output).await?;
     bound.stopped().await.map_err(served)?;
@@ -73,12 +85,7 @@ impl Site {
     }
 
     /// Listens until `stop`, and says where.
-    pub async fn listen(
-        &self,
-        listen: SocketAddr,
-        stop: watch::Receiver<bool>,
-        output: &Output,
-    ) -> Result<Bound, CliError> {
+    pub async fn listen(&self, listen: SocketAddr, stop: Stop, output: &Output) -> Result<Bound, CliError> {
         let view = Arc::new(View::new(self.pipeline.clone(), self.live.clone()));
         let router = serve::router(vec![view], Arc::new(SystemClock), self.metrics.clone());
         let bound = serve::listen(listen, router, asked(stop)).await.map_err(served)?;
@@ -87,15 +94,17 @@ impl Site {
     }
 
     /// The same, on any free port if this one is taken.
-    pub async fn listen_near(
-        &self,
-        listen: SocketAddr,
-        stop: watch::Receiver<bool>,
-        output: &Output,
-    ) -> Result<Bound, CliError> {
+    pub async fn listen_near(&self, listen: SocketAddr, stop: Stop, output: &Output) -> Result<Bound, CliError> {
         match self.listen(listen, stop.clone(), output).await {
             Err(CliError::Usage(_)) => self.listen(SocketAddr::new(listen.ip(), 0), stop, output).await,
             bound => bound,
+        }
+    }
+
+    /// The loop waits until the pipeline is its own.
+    pub fn waits(&self, reason: String) {
+        if let Some(live) = &self.live {
+            live.waits(reason, SystemClock.now());
         }
     }
 
@@ -167,9 +176,15 @@ struct Lines<'a> {
     failing: Option<String>,
     /// Alarms that stand, and were told.
     standing: BTreeMap<(String, Option<SourceName>), Alarm>,
+    /// What is waited for, and was told.
+    waiting: Option<String>,
 }
 
-impl Lines<'_> {
+impl<'a> Lines<'a> {
+    fn new(output: &'a Output, json: bool, site: &'a Site) -> Self {
+        Self { output, json, site, failing: None, standing: BTreeMap::new(), waiting: None }
+    }
+
     /// Tells an alarm once when it arises, and once when it is over.
     fn alarms(&mut self, alarms: &[Alarm]) {
         let key = |alarm: &Alarm| (alarm.kind.clone(), alarm.source.clone());
@@ -185,8 +200,24 @@ impl Lines<'_> {
 }
 
 impl Reports for Lines<'_> {
+    fn waits(&mut self, wait: &Wait) {
+        let text = wait.to_string();
+        self.site.waits(text.clone());
+        if self.waiting.as_ref() != Some(&text) {
+            self.output.note(&text);
+            self.waiting = Some(text);
+        }
+    }
+
+    fn retires(&mut self, restarts: bool) {
+        self.output.note(if restarts { "max_uptime is over: beginning anew" } else { "max_uptime is over" });
+    }
+
     fn begin(&mut self, claimed: &Claimed) {
         self.site.begin(claimed);
+        if self.waiting.take().is_some() {
+            self.output.note("the pipeline is ours now");
+        }
     }
 
     fn tick(&mut self, report: &BatchReport, tick: &TickReport, changed: bool) {
@@ -210,27 +241,6 @@ impl Reports for Lines<'_> {
             self.failing = Some(text);
         }
     }
-}
-
-/// Becomes true at SIGTERM or SIGINT.
-pub fn stopped() -> Result<watch::Receiver<bool>, CliError> {
-    let failed = |error: std::io::Error| CliError::Failure(format!("signals cannot be watched: {error}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let (tell, told) = watch::channel(false);
-    crate::task::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        _ = tell.send(true);
-    });
-    Ok(told)
-}
-
-/// Resolves once a stop was asked for.
-pub async fn asked(mut stop: watch::Receiver<bool>) {
-    _ = stop.wait_for(|asked| *asked).await;
 }
 
 /// A server's error as a command's.

@@ -14,8 +14,8 @@ use crate::config::duration::format_duration;
 use crate::config::location::{folder, parse_location};
 use crate::config::machine;
 use crate::config::model::{
-    Absent, DocumentConfig, FieldHint, IndexConfig, IndexKind, Location, OnLag, PipelineConfig, ServeConfig,
-    StoreConfig,
+    Absent, DocumentConfig, FieldHint, IndexConfig, IndexKind, Location, OnLag, OnMaxUptime, PipelineConfig,
+    ServeConfig, StoreConfig,
 };
 use crate::config::problem::{Complaint, Findings};
 use crate::config::raw::{RawDocument, RawIndex, RawPipeline, RawStore};
@@ -49,6 +49,20 @@ pub fn pipeline(raw: &RawPipeline, times: &Times, base: &Path, found: &mut Findi
     };
     let poll = pause("poll", raw.poll.as_ref(), POLL, Duration::from_millis(10), found);
     let lease = pause("lease", raw.lease.as_ref(), LEASE, Duration::from_secs(1), found);
+    let single_writer = raw.single_writer.as_ref().is_some_and(|flag| *flag.get_ref());
+    if let (Some(flag), Some(Location::Folder(_)), true) = (&raw.single_writer, &state, single_writer) {
+        let message = "`single_writer` has no effect: state in a folder is locked, which costs nothing";
+        found.warn(flag.span(), message, "take it out; it is for state on S3");
+    }
+    let max_uptime = raw
+        .max_uptime
+        .as_ref()
+        .map(|text| pause("max_uptime", Some(text), Duration::ZERO, Duration::from_secs(1), found));
+    let after = [("exit", OnMaxUptime::Exit), ("restart", OnMaxUptime::Restart)];
+    let on_max_uptime = match &raw.on_max_uptime {
+        Some(word) => choose("on_max_uptime", word, &after, found),
+        None => Some(OnMaxUptime::Exit),
+    };
     let memory_bytes = memory(raw.memory.as_ref(), found);
     Some(PipelineConfig {
         name: name?,
@@ -58,6 +72,12 @@ pub fn pipeline(raw: &RawPipeline, times: &Times, base: &Path, found: &mut Findi
         poll: poll?,
         on_lag: on_lag?,
         lease: lease?,
+        single_writer,
+        max_uptime: match max_uptime {
+            Some(max_uptime) => Some(max_uptime?),
+            None => None,
+        },
+        on_max_uptime: on_max_uptime?,
         memory_bytes: memory_bytes?,
     })
 }

@@ -40,6 +40,10 @@ impl Clock for FixedClock {
         *self.0.lock().unwrap()
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
     async fn sleep(&self, _: Duration) {}
 }
 

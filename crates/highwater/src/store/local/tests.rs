@@ -16,6 +16,10 @@ impl Clock for Fixed {
         *self.0.lock().unwrap()
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
     async fn sleep(&self, _: Duration) {}
 }
 

@@ -38,7 +38,7 @@ fn an_alarm_is_told_when_it_arises_and_when_it_is_over() {
     let site = Site::new(Arc::new(pipeline), true);
     let notes = Seen::default();
     let output = Output::to(io::sink(), notes.clone());
-    let mut lines = Lines { output: &output, json: false, site: &site, failing: None, standing: BTreeMap::new() };
+    let mut lines = Lines::new(&output, false, &site);
     let (silent, failed) = (alarm("source_silent", "s", "no new data"), alarm("listing_failed", "s", "dt=1: no route"));
     lines.alarms(&[]);
     lines.alarms(std::slice::from_ref(&silent));

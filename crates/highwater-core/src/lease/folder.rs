@@ -1,66 +1,14 @@
-//! Who may write a pipeline, on one machine: an OS lock on a file in the state folder. The one place of this crate that
-//! does local I/O, because a lock is worth something only while the file that carries it stays open here. It must not
-//! know what is written under the lease.
-//!
-//! Heartbeat leases, for state in an object store, will stand beside [`FolderLock`] here and be a [`Lease`] too; until
-//! then such a log is guarded by its numbers alone.
+//! The lock of a pipeline on one machine: an OS lock on a file in the state folder. The one place of this crate that does
+//! local I/O, because a lock is worth something only while the file that carries it stays open here.
 
-use std::fmt;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use super::{HeldBy, Holder, Lease};
 
 /// The lock's file below the pipeline's folder.
 pub const LOCK_FILE: &str = "lock";
-
-/// The exclusive right to write one pipeline.
-pub trait Lease: fmt::Debug + Send + Sync {
-    /// True while no other writer can hold it. Asked after an effect, to know whether the effect counts.
-    fn holds(&self) -> bool;
-}
-
-/// No lease: a single writer by agreement, or a session that only looks.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unguarded;
-
-impl Lease for Unguarded {
-    fn holds(&self) -> bool {
-        true
-    }
-}
-
-/// Who holds a lease, for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// The host's name.
-    pub host: String,
-    /// The process id on that host.
-    pub pid: u32,
-    /// When it took the lease.
-    pub since: Timestamp,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "host {}, process {}, since {}", self.host, self.pid, self.since)
-    }
-}
-
-/// The lease is another's. `None`: the file does not say whose (its holder is just writing it, or it is damaged).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldBy(pub Option<Holder>);
-
-impl fmt::Display for HeldBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(holder) => write!(f, "held by {holder}"),
-            None => f.write_str("held by another process"),
-        }
-    }
-}
 
 /// An OS lock on `<folder>/lock`. Ends when it is dropped or its process ends, however that ends: it is never stale.
 /// The file stays and keeps the last holder's name; removing it while somebody waits would make two locks of one.
