@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lake::{Lake, eventually, land, rows};
+use crate::lake::{Dice, Lake, eventually, land, rows};
 
 const ROUNDS: usize = 20;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -93,17 +93,6 @@ impl Drop for Feeder {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
     }
 }
 

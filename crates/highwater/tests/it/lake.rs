@@ -128,10 +128,19 @@ impl Lake {
     }
 
     pub fn spawn(&self, args: &[&str]) -> Running {
-        let log = self.path("run.log");
+        self.spawn_to("run.log", args)
+    }
+
+    pub fn spawn_to(&self, log: &str, args: &[&str]) -> Running {
+        self.spawn_with(log, args, &[])
+    }
+
+    /// With further environment variables.
+    pub fn spawn_with(&self, log: &str, args: &[&str], variables: &[(&str, &str)]) -> Running {
+        let log = self.path(log);
         let out = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
         let err = out.try_clone().unwrap();
-        let child = self.command(args).stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
+        let child = self.command(args).envs(variables.iter().copied()).stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
         Running { child, log }
     }
 }
@@ -168,6 +177,18 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Random numbers from a seed.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
     }
 }
 

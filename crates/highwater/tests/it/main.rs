@@ -13,5 +13,6 @@ mod gauntlet_data;
 mod guards;
 mod holes;
 mod lake;
+mod lease;
 mod s3;
 mod workload;
