@@ -140,7 +140,14 @@ impl Lake {
         let log = self.path(log);
         let out = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
         let err = out.try_clone().unwrap();
-        let child = self.command(args).envs(variables.iter().copied()).stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
+        let child = self
+            .command(args)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .unwrap();
         Running { child, log }
     }
 }
@@ -165,6 +172,17 @@ impl Running {
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
+    }
+
+    /// Waits until the process watches SIGTERM and SIGINT; before that there is nothing of it to stop in order.
+    pub fn watches_signals(&self) {
+        let status = format!("/proc/{}/status", self.child.id());
+        eventually("signals to be watched", Duration::from_secs(60), || {
+            let status = fs::read_to_string(&status).ok()?;
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+            let both = 1 << 14 | 1 << 1;
+            (u64::from_str_radix(caught.trim(), 16).ok()? & both == both).then_some(())
+        });
     }
 
     pub fn wait(&mut self, limit: Duration) -> std::process::ExitStatus {

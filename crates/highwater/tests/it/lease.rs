@@ -199,8 +199,8 @@ fn signals_at_random_moments() {
             expected += 100;
         }
         let mut run = lake.spawn(&["run", "--json"]);
-        // Before the process watches signals there is nothing of it to test.
-        std::thread::sleep(Duration::from_millis(150 + dice.roll(1_200)));
+        run.watches_signals();
+        std::thread::sleep(Duration::from_millis(dice.roll(1_500)));
         run.signal(if round % 2 == 0 { "TERM" } else { "INT" });
         assert_eq!(run.wait(STOP).code(), Some(0), "round {round}:\n{}", run.log());
     }
@@ -245,6 +245,7 @@ fn a_stop_does_not_wait_for_a_store_that_never_answers() {
         let lake = Lake::items();
         silent_s3(&lake, what);
         let mut run = spawn_with_keys(&lake, &[command]);
+        run.watches_signals();
         std::thread::sleep(Duration::from_millis(1_500));
         run.signal("TERM");
         assert_eq!(run.wait(STOP).code(), Some(code), "{what} {command}:\n{}", run.log());
@@ -256,6 +257,7 @@ fn a_second_signal_ends_at_once() {
     let lake = Lake::items();
     silent_s3(&lake, "source");
     let mut run = spawn_with_keys(&lake, &["run"]);
+    run.watches_signals();
     std::thread::sleep(Duration::from_millis(1_500));
     run.signal("TERM");
     std::thread::sleep(Duration::from_millis(500));
