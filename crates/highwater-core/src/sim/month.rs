@@ -103,6 +103,10 @@ impl Clock for SetClock {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.now().as_millisecond().unsigned_abs())
+    }
+
     async fn sleep(&self, length: Duration) {
         self.set(self.now() + length);
     }

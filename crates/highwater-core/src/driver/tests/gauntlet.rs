@@ -24,6 +24,10 @@ impl Clock for Jumpy {
         if times.len() > 1 { times.pop_front().unwrap() } else { times[0] }
     }
 
+    fn monotonic(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
     async fn sleep(&self, _length: std::time::Duration) {}
 }
 

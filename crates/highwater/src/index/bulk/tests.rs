@@ -230,6 +230,10 @@ impl Clock for Waits {
         Timestamp::UNIX_EPOCH
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
     async fn sleep(&self, length: Duration) {
         self.0.lock().unwrap().push(length);
     }
