@@ -138,7 +138,7 @@ mod tests {
         let orders = ObjectOrders::new(store.clone(), &Path::from("state/ads"));
         let order = accept("ads", "2026-05-01T10:00:00Z");
         orders.give("a", &order).await.unwrap();
-        assert_eq!(orders.waiting().await.unwrap(), [order.clone()]);
+        assert_eq!(orders.waiting().await.unwrap(), std::slice::from_ref(&order));
         orders.give("later", &order).await.unwrap();
         orders.done(&[order]).await.unwrap();
         assert_eq!(names(&store).await, ["state/ads/orders/later.json"]);
@@ -153,7 +153,7 @@ mod tests {
         }
         let order = Order::Retry { source: None, path: Some("dt=1/a".into()) };
         orders.give("z", &order).await.unwrap();
-        assert_eq!(orders.waiting().await.unwrap(), [order.clone()]);
+        assert_eq!(orders.waiting().await.unwrap(), std::slice::from_ref(&order));
         orders.done(&[order]).await.unwrap();
         assert_eq!(names(&store).await, ["state/ads/orders/cut.json", "state/ads/orders/newer.json"]);
     }
