@@ -199,12 +199,20 @@ impl S3 {
                 let etag = self.state.objects.lock().unwrap()[&asked.key].etag.clone();
                 Answer { status: 200, headers: format!("ETag: {etag}\r\n"), ..Answer::default() }
             }
+            ("POST", _) if asked.query.contains_key("delete") => {
+                let text = String::from_utf8_lossy(&asked.body);
+                for part in text.split("<Key>").skip(1) {
+                    objects.remove(part.split("</Key>").next().unwrap_or_default());
+                }
+                Answer { status: 200, body: b"<DeleteResult></DeleteResult>".to_vec(), ..Answer::default() }
+            }
             ("DELETE", _) => {
                 objects.remove(&asked.key);
                 Answer { status: 204, ..Answer::default() }
             }
             ("GET" | "HEAD", Some(object)) => {
-                let mut headers = format!("ETag: {}\r\nLast-Modified: {WRITTEN}\r\n{}", object.etag, object.headers);
+                let written = written(&asked.key);
+                let mut headers = format!("ETag: {}\r\nLast-Modified: {written}\r\n{}", object.etag, object.headers);
                 let (status, body) = match asked.range() {
                     Some(range) => {
                         let end = range.end.min(object.body.len());
@@ -262,6 +270,16 @@ impl S3 {
 
 /// Every object was written at the same second, so that nothing can depend on it.
 const WRITTEN: &str = "Wed, 01 May 2024 10:00:05 GMT";
+
+/// Only the time of the pipeline's own state is real: a writer holds its clock against it.
+fn written(key: &str) -> String {
+    match key.starts_with("state/") {
+        true => {
+            jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&jiff::Timestamp::now()).unwrap()
+        }
+        false => WRITTEN.to_owned(),
+    }
+}
 
 #[derive(Default)]
 struct Answer {

@@ -181,9 +181,10 @@ async fn a33_connection_closed_after_the_bulk_was_applied() {
     assert_eq!((delivered.requests, delivered.sent_again), (2, 100));
     let ids: Vec<String> = pairs(&sink).into_iter().map(|pair| pair.id.into()).collect();
     assert_eq!(ids, wanted.keys().cloned().collect::<Vec<_>>(), "no copies");
-    let collection = server.collection.lock().unwrap();
-    assert!(collection.applied.values().all(|times| *times == 2), "{:?}", collection.applied);
-    assert_eq!(collection.asked.iter().filter(|(path, _)| path == "/commit").count(), 2);
-    drop(collection);
+    {
+        let collection = server.collection.lock().unwrap();
+        assert!(collection.applied.values().all(|times| *times == 2), "{:?}", collection.applied);
+        assert_eq!(collection.asked.iter().filter(|(path, _)| path == "/commit").count(), 2);
+    }
     check(&server, hangs_up(), &wanted, &[]).await;
 }
