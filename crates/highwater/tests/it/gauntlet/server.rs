@@ -78,6 +78,7 @@ pub enum End {
 struct Object {
     body: Vec<u8>,
     etag: String,
+    written: String,
     headers: String,
 }
 
@@ -126,7 +127,7 @@ impl S3 {
     pub fn put_with(&self, key: &str, body: impl Into<Vec<u8>>, headers: &str) {
         let body = body.into();
         let etag = format!("\"{}\"", &blake3::hash(&body).to_hex()[..32]);
-        let object = Object { body, etag, headers: headers.to_owned() };
+        let object = Object { body, etag, written: written(key), headers: headers.to_owned() };
         self.state.objects.lock().unwrap().insert(key.to_owned(), object);
     }
 
@@ -211,8 +212,8 @@ impl S3 {
                 Answer { status: 204, ..Answer::default() }
             }
             ("GET" | "HEAD", Some(object)) => {
-                let written = written(&asked.key);
-                let mut headers = format!("ETag: {}\r\nLast-Modified: {written}\r\n{}", object.etag, object.headers);
+                let Object { etag, written, headers, .. } = object;
+                let mut headers = format!("ETag: {etag}\r\nLast-Modified: {written}\r\n{headers}");
                 let (status, body) = match asked.range() {
                     Some(range) => {
                         let end = range.end.min(object.body.len());
