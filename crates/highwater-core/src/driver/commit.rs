@@ -55,7 +55,7 @@ impl Driver {
         };
         let record = self.append(ports.log, plan.clock, Body::Batch(Box::new(batch))).await?;
         self.first_batch = false;
-        self.compare_all = false;
+        (self.compare_all, self.sink_is_ahead) = (false, false);
         self.settle(plan);
         self.since_snapshot.changes += changes as u64;
         self.shorten(ports.log).await;

@@ -61,6 +61,8 @@ pub struct Driver {
     session: Session,
     /// The next batch compares everything, and is needed even if nothing changed.
     compare_all: bool,
+    /// The sink may hold documents that no record knows of.
+    sink_is_ahead: bool,
     /// No tick was completed in this session yet.
     fresh: bool,
     /// No batch was committed in this session yet.
@@ -119,7 +121,10 @@ impl Driver {
         let state = &session.claimed.state;
         let traces = executor.traces(&state.void).await?;
         let compare_all = state.gap.is_some() || stamp != state.stamp || traces || !executor.is_current();
-        Ok(Self::resume(policy, sources, session, compare_all))
+        let sink_is_ahead = traces || stamp.is_some() && stamp != state.stamp;
+        let mut driver = Self::resume(policy, sources, session, compare_all);
+        driver.sink_is_ahead = sink_is_ahead;
+        Ok(driver)
     }
 
     /// Begins without a sink: to plan, not to execute.
@@ -134,6 +139,7 @@ impl Driver {
             listers,
             session,
             compare_all,
+            sink_is_ahead: false,
             fresh: true,
             first_batch: true,
             broken: false,
@@ -225,6 +231,7 @@ impl Driver {
         let executed = executor.execute(attempt, give_up, &*lease).await;
         if executed.is_err() {
             self.compare_all = true;
+            self.sink_is_ahead = true;
             self.broken = match executor.stamp().await {
                 Ok(stamp) => stamp != before && stamp.is_some_and(|stamp| stamp.sequence == attempt.sequence),
                 Err(_) => true,
@@ -278,9 +285,11 @@ impl Driver {
     /// Looks at every prefix, or at those that are due; failures are noted in the views. Answers prefixes by source.
     pub async fn look(&mut self, store: &dyn Store, clock: Timestamp, everything: bool) -> BTreeMap<SourceName, usize> {
         let mut listed = BTreeMap::new();
+        let policies = self.listers.values().filter_map(|lister| lister.policy().partitioned());
+        let frontier = policies.map(|time| time.calendar.frontier(clock, time.settle)).min();
+        let watermark = self.session.claimed.state.watermark.or(frontier);
         let looks = self.listers.iter_mut().map(|(name, lister)| {
             let before = self.session.claimed.state.sources.get(name);
-            let watermark = self.session.claimed.state.watermark;
             async move { (name.clone(), lister.look(store, clock, watermark, before, everything).await) }
         });
         for (name, count) in futures::future::join_all(looks).await {
@@ -360,9 +369,12 @@ impl Driver {
             || reads_watermark && plan.advances() && self.has_data(plan)
     }
 
-    /// False only before the first file was ever seen: there is nothing to learn a schema from, and nothing to index.
+    /// False only before the first file was ever seen: there is nothing to learn a schema from, and nothing to index. What
+    /// a first batch left in the sink, whose files are gone since, has to go too; but not because a look failed.
     fn has_data(&self, plan: &Plan) -> bool {
-        self.session.claimed.state.stamp.is_some() || plan.sources.values().any(|source| !source.added.is_empty())
+        self.session.claimed.state.stamp.is_some()
+            || plan.sources.values().any(|source| !source.added.is_empty())
+            || self.sink_is_ahead && self.require_complete().is_ok()
     }
 
     fn attempt(&self, plan: &Plan) -> Attempt {
@@ -412,6 +424,11 @@ impl Driver {
         plan: Plan,
         listed: BTreeMap<SourceName, usize>,
     ) -> Result<TickReport, Fault> {
+        if self.sink_is_ahead {
+            // An attempt left documents under the next number, perhaps: a batch repairs them, or a claim makes it void. An
+            // advance would do neither.
+            return Ok(self.report(ports, plan, None, listed));
+        }
         let step = |watermark| self.policy.calendar.floor(watermark);
         let advances = match plan.watermark_before {
             Some(before) => step(before) != step(plan.watermark) || plan.catching_up && plan.advances(),

@@ -4,6 +4,4 @@ mod gauntlet;
 mod guarded;
 mod listings;
 mod running;
-mod simulation;
-
 mod ticks;

@@ -139,12 +139,38 @@ impl SourceLister {
             self.remember(before);
             looks += self.discover(store, clock).await;
         }
-        let spans = self.spans(time, LiveRange::new(time, clock, watermark, before));
+        let range = LiveRange::new(time, clock, watermark, before);
+        let from = range.from;
+        let spans = self.spans(time, range);
         let (due, folders) = self.due(time, spans.as_deref(), clock, everything);
         for folder in folders {
             looks += self.list_folders(store, clock, folder).await;
         }
-        looks + self.list(store, clock, due).await
+        looks += self.list(store, clock, due).await;
+        looks + self.look_further_back(store, time, clock, watermark, before, from).await
+    }
+
+    /// Before the first batch nobody knows how new the newest data is. Where it is old, the live range begins earlier than
+    /// what was listed: what lies between is listed too, so that the first batch is whole.
+    async fn look_further_back(
+        &mut self,
+        store: &dyn Store,
+        time: &Partitioned,
+        clock: Timestamp,
+        watermark: Option<Timestamp>,
+        before: Option<&SourceState>,
+        from: Timestamp,
+    ) -> usize {
+        let is_first = before.is_none_or(|before| before.evict_before.is_none());
+        let newest = self.view.newest_end(clock + time.max_skew, std::iter::empty());
+        let (true, None, Some(newest)) = (is_first, time.forever_since, newest) else { return 0 };
+        let watermark = watermark.unwrap_or_else(|| time.calendar.frontier(clock, time.settle));
+        let bound = time.eviction_bound(watermark, Some(newest));
+        let Some(plan) = self.prefixes.plan.as_ref().filter(|_| bound < from) else { return 0 };
+        let spans = plan.prefixes(bound, from, &self.prefixes.combinations);
+        let unlisted = spans.into_iter().map(|span| span.prefix).filter(|prefix| self.view.listed_at(prefix).is_none());
+        let due = unlisted.collect();
+        self.list(store, clock, due).await
     }
 
     /// Lists the prefixes of these paths again.

@@ -224,7 +224,16 @@ impl SourcePlan {
 struct Lag {
     watermark: Timestamp,
     bound: Timestamp,
-    sources: Vec<(SourceName, Timestamp)>,
+    sources: Vec<Behind>,
+}
+
+/// A source that the lag is too long for.
+struct Behind {
+    source: SourceName,
+    /// Where what it passes over begins.
+    from: Timestamp,
+    /// Where its live range would begin now.
+    bound: Timestamp,
 }
 
 /// W_before < E as computed at F(t), for the clock alone: silence that `hold_after` holds is no lag.
@@ -238,10 +247,13 @@ fn lag(clock: Timestamp, state: &PipelineState, facts: &BTreeMap<SourceName, Fac
         let before = state.sources.get(name).unwrap_or(&nothing);
         let bound = source::bound_at(frontier, clock, time, facts, before);
         if watermark < bound {
-            sources.push((name.clone(), bound));
+            // A table that keeps its rows and never had a batch is passed over from its start on.
+            let start = time.forever_since.filter(|_| before.evict_before.is_none());
+            let from = start.map_or(watermark, |start| watermark.min(time.calendar.floor(start)));
+            sources.push(Behind { source: name.clone(), from, bound });
         }
     }
-    let bound = sources.iter().map(|(_, bound)| *bound).min()?;
+    let bound = sources.iter().map(|behind| behind.bound).min()?;
     Some(Lag { watermark, bound, sources })
 }
 
@@ -254,9 +266,9 @@ fn passed_over<'a>(source: &SourceName, holes: impl Iterator<Item = &'a Hole>) -
 impl Lag {
     /// What is passed over and not written down yet.
     fn write_down(&self, ledger: &mut Ledger<'_>) {
-        for (source, bound) in &self.sources {
+        for Behind { source, from, bound } in &self.sources {
             let known = passed_over(source, ledger.current());
-            let from = known.map_or(self.watermark, |end| end.max(self.watermark));
+            let from = known.map_or(*from, |end| end.max(*from));
             if from < *bound {
                 ledger.pass_over(source, from, *bound);
             }

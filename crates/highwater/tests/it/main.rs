@@ -15,4 +15,5 @@ mod holes;
 mod lake;
 mod lease;
 mod s3;
+mod sim;
 mod workload;

@@ -1,19 +1,26 @@
-//! Proofs by simulation, run by hand: `highwater-sim month` looks for what grows over a virtual month.
+//! Proofs by simulation, run by hand: seeds of histories full of faults, and a virtual month that looks for what grows.
+//! A tool of the tests, no part of the product.
 
 mod month;
+mod seeds;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: highwater-sim month [--files N] [--days D] [--poll SECONDS] [--seed N] [--forever] [--out FILE.csv] [--svg FILE.svg]
+usage: highwater-sim [--seeds N] [--from S] [--all]
+       highwater-sim --seed S [--trace]
+       highwater-sim month [--files N] [--days D] [--poll SECONDS] [--seed N] [--forever] [--out FILE.csv] [--svg FILE.svg]
+
+  --seeds N   plays N seeds on all cores (1000), from --from S (0); stops at the first that fails
+  --all       goes on past seeds that fail, and says how many did
+  --seed S    plays one seed; --trace prints all that happens
 ";
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let outcome = match arguments.next().as_deref() {
-        Some("month") => month::main(arguments),
-        Some(other) => Err(format!("no such simulation: {other}\n{USAGE}")),
-        None => Err(USAGE.into()),
+    let mut arguments = std::env::args().skip(1).peekable();
+    let outcome = match arguments.next_if(|first| first == "month") {
+        Some(_) => month::main(arguments),
+        None => seeds::main(arguments).ok_or_else(|| USAGE.into()),
     };
     match outcome {
         Ok(code) => code,
