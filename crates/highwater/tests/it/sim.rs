@@ -50,6 +50,10 @@ impl Clock for Still {
         *self.0.lock().unwrap()
     }
 
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
     async fn sleep(&self, _length: Duration) {}
 }
 
