@@ -35,6 +35,16 @@ pub enum Fault {
     Internal(String),
 }
 
+/// The last cause of an error: the outer messages of clients repeat the URL, the retries and how long it all took, which
+/// differs each time.
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
 /// The clock, so that it can be fixed and simulated.
 #[async_trait]
 pub trait Clock: Send + Sync {

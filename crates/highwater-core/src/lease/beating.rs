@@ -12,7 +12,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use super::Lease;
 use super::heartbeat::{Beat, Terms};
 use crate::log::{ObjectLog, Sequence};
-use crate::ports::{Clock, Fault};
+use crate::ports::{Clock, Fault, root_cause};
 
 /// A store tells times in whole seconds.
 const RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
@@ -131,14 +131,14 @@ impl HeartbeatLease {
 
     async fn put(&self, beat: &Beat) -> Result<(), Fault> {
         let put = self.store.put(&self.place, beat.to_bytes()?.into()).await;
-        put.map(drop).map_err(|error| Fault::Unavailable(format!("{}: {error}", self.place)))
+        put.map(drop).map_err(|error| Fault::Unavailable(format!("{}: {}", self.place, root_cause(&error))))
     }
 
     /// Holds our clock at the sending of a beat against the store's at its landing. A store's clock that is ahead of
     /// ours shows as nothing, or as a slow beat.
     async fn check_clock(&self, sent: Timestamp) -> Result<(), Fault> {
         let head = self.store.head(&self.place).await;
-        let head = head.map_err(|error| Fault::Unavailable(format!("{}: {error}", self.place)))?;
+        let head = head.map_err(|error| Fault::Unavailable(format!("{}: {}", self.place, root_cause(&error))))?;
         let Ok(landed) = Timestamp::from_millisecond(head.last_modified.timestamp_millis()) else { return Ok(()) };
         let ahead = sent.duration_since(landed) - RESOLUTION;
         if ahead <= self.terms.max_skew {

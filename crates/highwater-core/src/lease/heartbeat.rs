@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::beating::HeartbeatLease;
 use super::{HeldBy, Holder, probe};
 use crate::log::{Claimed, LogError, ObjectLog, Sequence, Writer, WriterId, claim_next};
-use crate::ports::{Clock, Fault};
+use crate::ports::{Clock, Fault, root_cause};
 
 /// The heartbeat's object below the pipeline's folder.
 pub const HEARTBEAT: &str = "heartbeat.json";
@@ -24,6 +24,8 @@ const FORMAT: u32 = 1;
 const MARGIN: u32 = 10;
 /// Beats in one lease.
 const BEATS: u32 = 3;
+/// How often a heartbeat is read that makes no sense.
+const READS: u32 = 3;
 /// The longest pause between two looks at a heartbeat.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How many starters may be faster, one after another.
@@ -305,16 +307,29 @@ impl Taker {
         }
     }
 
+    /// What makes no sense is read again: an answer that was cut short, whatever length it claimed, must not pass for a
+    /// beat. A damaged object stays as it is.
     async fn read(&self) -> Result<Option<Seen>, Fault> {
+        let mut found = self.read_once().await?;
+        for _ in 1..READS {
+            if found.as_ref().is_none_or(|seen| seen.beat.is_some()) {
+                break;
+            }
+            found = self.read_once().await?;
+        }
+        Ok(found)
+    }
+
+    async fn read_once(&self) -> Result<Option<Seen>, Fault> {
         let place = self.root.clone().join(HEARTBEAT);
         let unavailable = |reason: String| Fault::Unavailable(format!("{place}: {reason}"));
         let found = match self.store.get(&place).await {
             Ok(found) => found,
             Err(StoreError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(unavailable(error.to_string())),
+            Err(error) => return Err(unavailable(root_cause(&error))),
         };
         let (size, modified_ms) = (found.meta.size, found.meta.last_modified.timestamp_millis());
-        let bytes = found.bytes().await.map_err(|error| unavailable(error.to_string()))?;
+        let bytes = found.bytes().await.map_err(|error| unavailable(root_cause(&error)))?;
         if bytes.len() as u64 != size {
             return Err(unavailable(format!("{} of {size} bytes arrived", bytes.len())));
         }

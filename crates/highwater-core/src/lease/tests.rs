@@ -383,3 +383,22 @@ async fn a_store_that_ignores_create_if_absent_is_refused() {
     assert!(left.objects.is_empty());
     assert_eq!(log_on(&store).highest().await.unwrap(), Sequence(0));
 }
+
+#[tokio::test]
+async fn a_heartbeat_read_by_half_is_no_sign_of_life() {
+    let inner = store();
+    Process::new("a", inner.clone()).take(Patience::Refuse).await.unwrap();
+    let faulty = Faulty::new(inner).on_beats([OnGet::After(Box::pin(async {})), OnGet::Short, OnGet::Short]);
+    let mut b = Process::new("b", Arc::new(faulty));
+    let (_, lease) = b.take(Patience::Refuse).await.unwrap();
+    assert!(lease.holds());
+}
+
+#[tokio::test]
+async fn a_refusal_with_nothing_written_is_not_held_against_a_store() {
+    for refused in [vec![OnPut::Refuse], vec![OnPut::LoseReply], vec![OnPut::Pass, OnPut::Refuse]] {
+        let faulty = Faulty::new(store()).on_puts(refused.clone());
+        let taken = Process::new("a", Arc::new(faulty)).take(Patience::Refuse).await;
+        assert!(taken.is_ok() || matches!(taken, Err(Fault::Unavailable(_))), "{refused:?}: {:?}", taken.err());
+    }
+}

@@ -12,7 +12,7 @@ use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt, PutMode};
 
 use super::LogError;
 use super::record::Sequence;
-use crate::ports::Clock;
+use crate::ports::{Clock, root_cause};
 
 /// How often one request is tried.
 pub(super) const TRIES: u32 = 5;
@@ -88,6 +88,11 @@ impl Folder {
             };
             match self.get(number).await? {
                 Some(found) if found == *bytes => return Ok(Created::Ours),
+                // The beginning of ours is an answer that was cut short, whatever length it claimed.
+                Some(found) if bytes.starts_with(&found) && round + 1 < TRIES => {
+                    round += 1;
+                    self.pause(round).await;
+                }
                 Some(found) => return Ok(Created::Taken(found)),
                 None => round = self.again(round, &place, &error).await?,
             }
@@ -103,7 +108,7 @@ impl Folder {
             match outcome {
                 Ok(_) => count += 1,
                 Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(refused(&self.path, &error)),
+                Err(error) => return Err(self.refused(&self.path, &error)),
             }
         }
         Ok(count)
@@ -133,10 +138,15 @@ impl Folder {
     /// Waits for the next round, or gives up.
     async fn again(&self, round: u32, place: &Path, error: &StoreError) -> Result<u32, LogError> {
         if round + 1 >= TRIES || !passing(error) {
-            return Err(refused(place, error));
+            return Err(self.refused(place, error));
         }
         self.pause(round + 1).await;
         Ok(round + 1)
+    }
+
+    fn refused(&self, place: &Path, error: &StoreError) -> LogError {
+        let (object, reason) = (format!("{place} of {}", self.store), root_cause(error));
+        if unusable(error) { LogError::Unusable { object, reason } } else { LogError::Unavailable { object, reason } }
     }
 }
 
@@ -153,9 +163,4 @@ fn unusable(error: &StoreError) -> bool {
             | StoreError::InvalidPath { .. }
             | StoreError::UnknownConfigurationKey { .. }
     )
-}
-
-fn refused(place: &Path, error: &StoreError) -> LogError {
-    let (object, reason) = (place.to_string(), error.to_string());
-    if unusable(error) { LogError::Unusable { object, reason } } else { LogError::Unavailable { object, reason } }
 }

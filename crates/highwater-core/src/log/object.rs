@@ -41,6 +41,9 @@ const FILES_PER_RECORD: u64 = 50;
 /// Records read at once.
 const READ_AT_ONCE: usize = 16;
 
+/// How often an object is read that makes no sense.
+const READS: u32 = 3;
+
 /// Missing numbers looked up at most.
 const PROBED: usize = 64;
 
@@ -109,13 +112,13 @@ impl ObjectLog {
         let numbers = self.snapshots.numbers().await?;
         let mut base = Base { highest: numbers.last().copied().unwrap_or_default(), ..Base::default() };
         for number in numbers.into_iter().rev() {
-            let Some(bytes) = self.snapshots.get(number).await? else {
+            let Some(read) = read(&self.snapshots, number, codec::read_snapshot).await? else {
                 if last {
                     continue;
                 }
                 return Ok(None);
             };
-            match codec::read_snapshot(number, &bytes) {
+            match read {
                 Ok(state) => {
                     base.state = Some(state);
                     break;
@@ -146,11 +149,11 @@ impl ObjectLog {
 
         let wanted = wanted(behind, &listed);
         let mut found = stream::iter(wanted)
-            .map(|number| async move { (number, self.records.get(number).await) })
+            .map(|number| async move { (number, read(&self.records, number, codec::read_record).await) })
             .buffered(READ_AT_ONCE);
         let mut recent = VecDeque::new();
-        while let Some((number, bytes)) = found.next().await {
-            let Some(bytes) = bytes? else {
+        while let Some((number, read)) = found.next().await {
+            let Some(read) = read? else {
                 match (number > behind, listed.contains(&number)) {
                     (false, _) => {}
                     (true, true) if !last => return Ok(None),
@@ -159,7 +162,7 @@ impl ObjectLog {
                 }
                 continue;
             };
-            match codec::read_record(number, &bytes) {
+            match read {
                 Ok(record) => {
                     if number > behind {
                         loaded.state.apply(&record);
@@ -192,8 +195,7 @@ impl ObjectLog {
     async fn good_snapshots(&self, numbers: &BTreeSet<Sequence>) -> Result<Vec<Sequence>, LogError> {
         let mut good = Vec::new();
         for number in numbers.iter().rev() {
-            let bytes = self.snapshots.get(*number).await?;
-            if bytes.is_some_and(|bytes| codec::read_snapshot(*number, &bytes).is_ok()) {
+            if matches!(read(&self.snapshots, *number, codec::read_snapshot).await?, Some(Ok(_))) {
                 good.push(*number);
             }
             if good.len() == 2 {
@@ -261,6 +263,26 @@ struct Base {
     state: Option<PipelineState>,
     damaged: Vec<Damaged>,
     highest: Sequence,
+}
+
+/// Reads one object and makes sense of it; `None` if there is none. What makes no sense is read again: an answer that was
+/// cut short, and claimed to be whole, looks like a damaged object, but a damaged object stays as it is.
+async fn read<T>(
+    folder: &Folder,
+    number: Sequence,
+    parse: fn(Sequence, &[u8]) -> Result<T, Unreadable>,
+) -> Result<Option<Result<T, Unreadable>>, LogError> {
+    let mut round = 1;
+    loop {
+        let Some(bytes) = folder.get(number).await? else { return Ok(None) };
+        match parse(number, &bytes) {
+            Err(Unreadable::Damaged(_)) if round < READS => {
+                folder.pause(round).await;
+                round += 1;
+            }
+            parsed => return Ok(Some(parsed)),
+        }
+    }
 }
 
 /// The last number before a log whose beginning was trimmed, where no snapshot stands for it.

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use jiff::Timestamp;
 
-use super::faulty::OnPut;
+use super::faulty::{OnGet, OnPut};
 use super::{
     Appended, BatchLog, Body, Case, Outcome, Place, batch, commit, ensure, filled, numbers, record, same, say, writer,
 };
@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     ("of sixteen that create one number one wins", |place| Box::pin(one_winner(place))),
     ("of four that start at once each gets an epoch of its own", |place| Box::pin(starters(place))),
     ("a put whose reply was lost counts", |place| Box::pin(lost_reply(place))),
+    ("a put whose reply was lost counts, though it is read back by half", |place| Box::pin(half_read_back(place))),
     ("a put that did not happen is put again", |place| Box::pin(put_again(place, OnPut::TimeOut))),
     ("a refusal with nothing written is put again", |place| Box::pin(put_again(place, OnPut::Refuse))),
     ("a lost race after a lost reply is a conflict", |place| Box::pin(lost_race(place))),
@@ -68,6 +69,12 @@ async fn lost_reply(place: Place) -> Outcome {
     same("append", log.append(&record(1, "w", batch("a"))).await.map_err(say)?, Appended::Written)?;
     same("next append", log.append(&record(2, "w", batch("b"))).await.map_err(say)?, Appended::Written)?;
     same("numbers", numbers(&log.load().await.map_err(say)?.recent), vec![1, 2])
+}
+
+async fn half_read_back(place: Place) -> Outcome {
+    let log = place.log_through(|store| store.on_puts([OnPut::LoseReply]).on_gets([OnGet::Short]));
+    same("append", log.append(&record(1, "w", batch("a"))).await.map_err(say)?, Appended::Written)?;
+    same("numbers", numbers(&log.load().await.map_err(say)?.recent), vec![1])
 }
 
 async fn put_again(place: Place, fault: OnPut) -> Outcome {

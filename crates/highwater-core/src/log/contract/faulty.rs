@@ -15,6 +15,8 @@ use object_store::{
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
+use crate::lease::HEARTBEAT;
+
 /// What happens to one put.
 #[derive(Clone, Copy, Debug)]
 pub enum OnPut {
@@ -36,6 +38,8 @@ pub enum OnGet {
     Break,
     /// The body ends early, without an error.
     Cut,
+    /// The body ends early, and its length is said to be just that.
+    Short,
     /// Somebody else is faster: this happens first.
     After(BoxFuture<'static, ()>),
 }
@@ -45,6 +49,7 @@ pub struct Faulty {
     inner: Arc<dyn ObjectStore>,
     puts: Mutex<VecDeque<OnPut>>,
     gets: Mutex<VecDeque<OnGet>>,
+    beats: Mutex<VecDeque<OnGet>>,
     lists_broken: Mutex<u32>,
     careless: bool,
 }
@@ -52,7 +57,14 @@ pub struct Faulty {
 impl Faulty {
     /// A store before `inner`.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Self { inner, puts: Mutex::default(), gets: Mutex::default(), lists_broken: Mutex::default(), careless: false }
+        Self {
+            inner,
+            puts: Mutex::default(),
+            gets: Mutex::default(),
+            beats: Mutex::default(),
+            lists_broken: Mutex::default(),
+            careless: false,
+        }
     }
 
     /// The next puts go like this, in this order.
@@ -73,6 +85,12 @@ impl Faulty {
         self
     }
 
+    /// The next gets of a heartbeat go like this, in this order.
+    pub fn on_beats(self, gets: impl IntoIterator<Item = OnGet>) -> Self {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner).extend(gets);
+        self
+    }
+
     /// So many listings break after their first object.
     pub fn on_lists(self, broken: u32) -> Self {
         *self.lists_broken.lock().unwrap_or_else(PoisonError::into_inner) = broken;
@@ -83,8 +101,13 @@ impl Faulty {
         self.puts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    fn next_get(&self) -> Option<OnGet> {
-        self.gets.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    fn next_get(&self, location: &Path) -> Option<OnGet> {
+        let script = match location.parts().any(|part| part.as_ref() == "log") {
+            true => &self.gets,
+            false if location.filename() == Some(HEARTBEAT) => &self.beats,
+            false => return None,
+        };
+        script.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
@@ -140,13 +163,16 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        if location.parts().any(|part| part.as_ref() == "log") {
-            match self.next_get() {
-                None => {}
-                Some(OnGet::Break) => return Err(broken()),
-                Some(OnGet::Cut) => return cut(self.inner.get_opts(location, options).await?).await,
-                Some(OnGet::After(event)) => event.await,
+        match self.next_get(location) {
+            None => {}
+            Some(OnGet::Break) => return Err(broken()),
+            Some(OnGet::Cut) => return cut(self.inner.get_opts(location, options).await?).await,
+            Some(OnGet::Short) => {
+                let mut found = cut(self.inner.get_opts(location, options).await?).await?;
+                found.meta.size /= 2;
+                return Ok(found);
             }
+            Some(OnGet::After(event)) => event.await,
         }
         self.inner.get_opts(location, options).await
     }

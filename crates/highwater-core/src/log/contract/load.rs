@@ -139,7 +139,7 @@ async fn load_during_trim(place: Place) -> Outcome {
 
 async fn broken_read(place: Place) -> Outcome {
     filled(&place.log(), 3).await?;
-    let gets = [OnGet::Break, OnGet::Cut, OnGet::Break, OnGet::Cut];
+    let gets = [OnGet::Break, OnGet::Cut, OnGet::Short, OnGet::Break, OnGet::Cut];
     let log = place.log_through(|store| store.on_gets(gets).on_lists(2));
     let loaded = log.load().await.map_err(say)?;
     same("damaged", loaded.damaged.clone(), Vec::new())?;
