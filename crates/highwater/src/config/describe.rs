@@ -72,6 +72,9 @@ impl Config {
                     list.put(key, Value::Boolean(flag));
                 }
             }
+            if let Some(timeout) = store.timeout {
+                list.text("timeout", &pause(timeout));
+            }
         }
         list.settings
     }

@@ -117,6 +117,8 @@ pub struct StoreConfig {
     pub allow_http: Option<bool>,
     /// `bucket.host` instead of `host/bucket`.
     pub virtual_hosted_style: Option<bool>,
+    /// How long one request may take, body included.
+    pub timeout: Option<Duration>,
 }
 
 /// `[source.NAME]`.

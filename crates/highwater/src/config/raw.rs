@@ -96,6 +96,7 @@ pub struct RawStore {
     pub region: Option<Text>,
     pub allow_http: Option<bool>,
     pub virtual_hosted_style: Option<bool>,
+    pub timeout: Option<Text>,
 }
 
 impl Raw {
@@ -273,6 +274,7 @@ fn read_stores(reader: &mut Reader<'_>, file: &mut Section<'_>) -> Vec<RawStore>
             region: store.text(reader, "region", "region = \"eu-central-1\""),
             allow_http: store.flag(reader, "allow_http"),
             virtual_hosted_style: store.flag(reader, "virtual_hosted_style"),
+            timeout: store.text(reader, "timeout", "timeout = \"30s\""),
         });
         store.finish(reader);
     }

@@ -239,7 +239,7 @@ impl<'t> Section<'t> {
 fn home_of(key: &str) -> Option<&'static str> {
     match key {
         "header" | "delimiter" | "quote" | "escape" | "null" => Some("[source.NAME.csv]"),
-        "endpoint" | "region" | "allow_http" => Some("[store.\"s3://BUCKET\"]"),
+        "endpoint" | "region" | "allow_http" | "timeout" => Some("[store.\"s3://BUCKET\"]"),
         "poll" | "on_lag" | "lease" | "memory" | "single_writer" | "max_uptime" | "on_max_uptime" => Some("[pipeline]"),
         "absent" => Some("[index]"),
         "listen" => Some("[serve]"),

@@ -127,4 +127,5 @@ listen = "127.0.0.1:8642"
 # region = "eu-central-1"
 # allow_http = false
 # virtual_hosted_style = false
+# timeout = "30s"            # of one request, body included
 "#;

@@ -1,7 +1,8 @@
 //! The HTTP layer below the S3 client: counts each request as it goes out, retries included, and reads listings and
 //! refusals before the client does. Knows nothing of files.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -93,14 +94,42 @@ impl Slot {
     }
 }
 
-/// Makes HTTP clients that count.
+/// Error codes that are about who asks and not about what is asked for.
+const OUR_CREDENTIALS: [&str; 7] = [
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+    "AccountProblem",
+];
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl Refusal {
+    /// True if other credentials may be answered otherwise.
+    pub(super) fn is_of_credentials(&self) -> bool {
+        OUR_CREDENTIALS.contains(&self.code.as_str())
+    }
+}
+
+/// Makes HTTP clients that count, and that note when a store refuses the credentials.
 #[derive(Debug)]
-pub(super) struct Connector(pub(super) Arc<Counters>);
+pub(super) struct Connector {
+    pub(super) counters: Arc<Counters>,
+    pub(super) refused: Arc<AtomicBool>,
+}
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let inner = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Service { inner, counters: Arc::clone(&self.0) }))
+        let (counters, refused) = (Arc::clone(&self.counters), Arc::clone(&self.refused));
+        Ok(HttpClient::new(Service { inner, counters, refused }))
     }
 }
 
@@ -108,6 +137,7 @@ impl HttpConnector for Connector {
 struct Service {
     inner: HttpClient,
     counters: Arc<Counters>,
+    refused: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Error)]
@@ -117,9 +147,7 @@ struct BadAnswer(String);
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        if !asks_for_credentials(&request) {
-            self.counters.count(&request);
-        }
+        self.counters.count(&request);
         let slot = request.extensions().get::<Slot>().cloned().unwrap_or_default();
         let asked_with_slot = request.extensions().get::<Slot>().is_some();
         let listing = is_listing(&request);
@@ -136,8 +164,14 @@ impl HttpService for Service {
         let body = body.bytes().await.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error))?;
         if !status.is_success() {
             let (code, message) = error_document(&body).unwrap_or_default();
-            slot.set(Seen { refusal: Some(Refusal { status: status.as_u16(), code, message }), page: None });
-            return Ok(HttpResponse::from_parts(head, body.into()));
+            let refusal = Refusal { status: status.as_u16(), code, message };
+            if refusal.is_of_credentials() {
+                self.refused.store(true, Ordering::Relaxed);
+            }
+            // Without the document's identifiers, so that the same refusal reads the same wherever it is told.
+            let body = if refusal.code.is_empty() { body.into() } else { format!("{refusal}").into() };
+            slot.set(Seen { refusal: Some(refusal), page: None });
+            return Ok(HttpResponse::from_parts(head, body));
         }
         let page = Page::parse(&body)
             .map_err(|fault| HttpError::new(HttpErrorKind::Interrupted, BadAnswer(format!("bad listing: {fault}"))))?;
@@ -152,12 +186,6 @@ impl HttpService for Service {
 
 fn is_listing(request: &HttpRequest) -> bool {
     request.method().as_str() == "GET" && query(request, "list-type").is_some()
-}
-
-/// Metadata services and the token service answer on hosts of their own: not requests to a store.
-fn asks_for_credentials(request: &HttpRequest) -> bool {
-    let host = request.uri().host().unwrap_or_default();
-    host.starts_with("169.254.") || host.starts_with("[fd00:ec2:") || host.starts_with("sts.")
 }
 
 fn query(request: &HttpRequest, name: &str) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Where files are: a local folder or S3, listed and fetched with every request counted. Knows nothing of what is in them.
 
+mod credentials;
 mod http;
 mod identity;
 mod local;
@@ -232,7 +233,7 @@ pub fn open_state(
             let path = Path::parse(prefix)
                 .map_err(|error| StoreError::Invalid(format!("{location} cannot hold the state: {error}")))?;
             let builder = s3::builder(bucket, &config_of(bucket, configs))?;
-            let store = s3::build(builder, bucket, Arc::default(), Tuning::default().retry)?;
+            let store = s3::build(builder, bucket, Arc::default(), s3::log_retry())?;
             Ok((Arc::new(store), path))
         }
     }

@@ -12,13 +12,14 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use highwater_core::file::is_hidden;
-use highwater_core::ports::{Clock, Fault};
+use highwater_core::ports::{Clock, Fault, root_cause};
 use highwater_core::{FileVersion, SeenFile, Timestamp};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientConfigKey, GetOptions, GetRange, ObjectStore, RetryConfig};
 
+use super::credentials::{CREDENTIALS, Renewing};
 use super::http::{Connector, Counters, Refusal, Slot};
 use super::page::{Object, Page};
 use super::{Content, FetchError, MEMORY_BYTES, Skipped, Spool, StoreError};
@@ -30,15 +31,10 @@ const MAX_PAGES: u32 = 100_000;
 const RANGES: usize = 4;
 /// Before the time of an object whose store sends no entity tag; no entity tag begins so.
 const BY_TIME: &str = "modified@";
-/// Error codes of a 403 that are about us and not about the key.
-const OUR_CREDENTIALS: [&str; 6] = [
-    "ExpiredToken",
-    "InvalidAccessKeyId",
-    "InvalidToken",
-    "RequestTimeTooSkewed",
-    "SignatureDoesNotMatch",
-    "AccountProblem",
-];
+/// How long a connection may take, and one request with its body where the configuration says nothing: without bounds a
+/// server that accepts and never answers would hold a pipeline for ever.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How hard to try.
 #[derive(Clone, Debug)]
@@ -55,12 +51,22 @@ pub(super) struct Tuning {
     pub(super) memory_bytes: u64,
 }
 
+/// Retries of one request, after pauses that grow.
+fn retry(times: usize) -> RetryConfig {
+    let backoff =
+        BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(2), base: 2.0 };
+    RetryConfig { backoff, max_retries: times, retry_timeout: Duration::from_secs(10) }
+}
+
+/// Retries of the log's requests: few, since the log repeats by itself what may pass.
+pub(super) fn log_retry() -> RetryConfig {
+    retry(3)
+}
+
 impl Default for Tuning {
     fn default() -> Self {
-        let backoff =
-            BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(2), base: 2.0 };
         Self {
-            retry: RetryConfig { backoff, max_retries: 10, retry_timeout: Duration::from_secs(10) },
+            retry: retry(10),
             attempts: 3,
             pause: Duration::from_millis(250),
             range_bytes: 8 << 20,
@@ -84,6 +90,12 @@ pub(super) fn builder(bucket: &str, config: &StoreConfig) -> Result<AmazonS3Buil
     if let Some(style) = config.virtual_hosted_style {
         builder = builder.with_virtual_hosted_style_request(style);
     }
+    let timeout = config.timeout.unwrap_or(REQUEST_TIMEOUT);
+    for (key, length) in
+        [(ClientConfigKey::Timeout, timeout), (ClientConfigKey::ConnectTimeout, timeout.min(CONNECT_TIMEOUT))]
+    {
+        builder = builder.with_config(AmazonS3ConfigKey::Client(key), format!("{}ms", length.as_millis()));
+    }
     let Some(endpoint) = endpoint(&builder) else { return Ok(builder) };
     let url = url::Url::parse(&endpoint)
         .map_err(|error| StoreError::Invalid(format!("endpoint `{endpoint}` of s3://{bucket} is no URL: {error}")))?;
@@ -105,15 +117,20 @@ fn endpoint(builder: &AmazonS3Builder) -> Option<String> {
     of_s3.or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
 }
 
-/// Finishes a client: its requests are counted, its retries bounded.
+/// Finishes a client: its requests are counted, its retries bounded, its credentials renewed when a store refuses them.
 pub(super) fn build(
     builder: AmazonS3Builder,
     bucket: &str,
     counters: Arc<Counters>,
     retry: RetryConfig,
 ) -> Result<AmazonS3, StoreError> {
-    let built = builder.with_http_connector(Connector(counters)).with_retry(retry).build();
-    built.map_err(|error| StoreError::Invalid(format!("s3://{bucket} cannot be opened: {}", deepest(&error))))
+    let refused = Arc::default();
+    let builder = builder.with_retry(retry);
+    let built = Renewing::new(builder.clone(), Arc::clone(&refused)).and_then(|credentials| {
+        let connector = Connector { counters, refused };
+        builder.with_http_connector(connector).with_credentials(Arc::new(credentials)).build()
+    });
+    built.map_err(|error| StoreError::Invalid(format!("s3://{bucket} cannot be opened: {}", root_cause(&error))))
 }
 
 /// One bucket.
@@ -142,11 +159,13 @@ impl Bucket {
     fn explain(&self, prefix: &str, refusal: Option<&Refusal>, error: &object_store::Error) -> String {
         let (bucket, endpoint) = (&self.name, &self.endpoint);
         let Some(Refusal { status, code, message }) = refusal else {
-            let text = error.to_string();
-            if text.contains("169.254.") {
-                return format!("no credentials for s3://{bucket}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+            if let object_store::Error::Generic { store: CREDENTIALS, source } = error {
+                return format!(
+                    "no credentials for s3://{bucket}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or mend the \
+                     source that the environment names ({source})"
+                );
             }
-            return format!("no usable answer from {endpoint} for s3://{bucket}/{prefix}: {}", deepest(error));
+            return format!("no usable answer from {endpoint} for s3://{bucket}/{prefix}: {}", root_cause(error));
         };
         match (*status, code.as_str()) {
             (_, "NoSuchBucket") | (404, _) => format!("bucket `{bucket}` does not exist at {endpoint}"),
@@ -315,7 +334,7 @@ impl Bucket {
                 None => moved(&format!("has {sizes}")),
             });
         }
-        let bytes = result.bytes().await.map_err(|error| Trouble::Broken(deepest(&error)))?;
+        let bytes = result.bytes().await.map_err(|error| Trouble::Broken(root_cause(&error)))?;
         if bytes.len() as u64 != expected {
             return Err(Trouble::Broken(format!("the body has {} bytes instead of {expected}", bytes.len())));
         }
@@ -329,7 +348,7 @@ impl Bucket {
             (_, "NoSuchBucket") => FetchError::Unavailable(explained()),
             (404, _) => FetchError::Moved(format!("{path} is gone since it was listed")),
             (412 | 416, _) => FetchError::Moved(format!("{path} was replaced since it was listed")),
-            (403, code) if OUR_CREDENTIALS.contains(&code) => FetchError::Unavailable(explained()),
+            (403, _) if refusal.is_some_and(Refusal::is_of_credentials) => FetchError::Unavailable(explained()),
             (403, _) => FetchError::Unreadable(explained()),
             _ => FetchError::Unavailable(explained()),
         })
@@ -418,15 +437,6 @@ fn is_version(version: &FileVersion, etag: Option<&str>, modified: Option<i64>) 
             strength(etag) == strength(&version.etag)
         }),
     }
-}
-
-/// The last cause: the client's outer messages repeat the URL and the retry settings.
-fn deepest(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::config::substitute::substitute;
 
 const POLL: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(10);
+const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 const LEAST_MEMORY: u64 = 1 << 20;
 
 pub fn pipeline(raw: &RawPipeline, times: &Times, base: &Path, found: &mut Findings) -> Option<PipelineConfig> {
@@ -95,6 +96,11 @@ fn pause(key: &str, text: Option<&Text>, default: Duration, least: Duration, fou
         return None;
     }
     Some(pause)
+}
+
+/// How long one request may take; a problem is noted and leaves the default.
+fn timeout(text: Option<&Text>, found: &mut Findings) -> Option<Duration> {
+    text.and_then(|text| pause("timeout", Some(text), LEAST_TIMEOUT, LEAST_TIMEOUT, found))
 }
 
 fn memory(value: Option<&Spanned<Scalar>>, found: &mut Findings) -> Option<u64> {
@@ -219,6 +225,7 @@ pub fn stores(raw: &[RawStore], used: Option<&[&Location]>, reader: &mut Reader<
             region: filled("region", store.region.as_ref(), &mut reader.found),
             allow_http: store.allow_http,
             virtual_hosted_style: store.virtual_hosted_style,
+            timeout: timeout(store.timeout.as_ref(), &mut reader.found),
         };
         stores.insert(format!("s3://{bucket}"), settings);
     }
