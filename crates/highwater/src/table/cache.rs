@@ -111,7 +111,8 @@ impl PartCache {
             self.memory_bytes -= part.memory_bytes;
             return Ok(());
         };
-        let rows = DiskRows::write(&self.folder, &first.schema(), batches).map_err(|error| part.error(&error))?;
+        let rows = DiskRows::write(&self.folder, &first.schema(), batches)
+            .map_err(|error| part.disk_error(&format!("{}: {error}", self.folder.display())))?;
         self.memory_bytes -= part.memory_bytes;
         kept.part = Arc::new(Part {
             version: part.version.clone(),

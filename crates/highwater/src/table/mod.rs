@@ -92,7 +92,11 @@ impl Part {
     }
 
     fn error(&self, error: &dyn std::error::Error) -> TableError {
-        TableError::Disk { path: Arc::clone(&self.version.path), reason: error.to_string() }
+        self.disk_error(&error.to_string())
+    }
+
+    fn disk_error(&self, reason: &str) -> TableError {
+        TableError::Disk { path: Arc::clone(&self.version.path), reason: reason.to_owned() }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, Result as DfResult};
@@ -273,7 +274,9 @@ fn failed(error: DataFusionError) -> TransformError {
     let text = root.strip_backtrace();
     match root {
         DataFusionError::ResourcesExhausted(message) => TransformError::Memory(message.clone()),
-        DataFusionError::IoError(_) => TransformError::Disk(text),
+        DataFusionError::IoError(_) => on_disk(&text),
+        // What a spill meets comes wrapped as an error of its columns.
+        DataFusionError::ArrowError(inner, _) if matches!(**inner, ArrowError::IoError(..)) => on_disk(&text),
         DataFusionError::External(inner) => match inner.downcast_ref::<TableError>() {
             Some(TableError::Disk { path, reason }) => {
                 TransformError::Table(TableError::Disk { path: Arc::clone(path), reason: reason.clone() })
@@ -285,6 +288,10 @@ fn failed(error: DataFusionError) -> TransformError {
     }
 }
 
+fn on_disk(text: &str) -> TransformError {
+    TransformError::Disk(format!("{}: {text} (TMPDIR names another folder)", std::env::temp_dir().display()))
+}
+
 /// The optimised plan over no rows, as text.
 #[cfg(test)]
 pub fn optimised(compiled: &Compiled) -> String {
@@ -292,4 +299,19 @@ pub fn optimised(compiled: &Compiled) -> String {
         compiled.reads.iter().map(|source| (source.clone(), Arc::new(Rows { parts: Vec::new(), standing: None })));
     let plan = compiled.bound(&sources.collect(), Timestamp::UNIX_EPOCH).unwrap();
     session::planning().optimize(&plan).unwrap().display_indent().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spill_that_finds_no_room_is_the_disks_fault_and_not_the_sqls() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let wrapped = ArrowError::IoError("no room".into(), full());
+        for error in [DataFusionError::IoError(full()), DataFusionError::ArrowError(Box::new(wrapped), None)] {
+            let error = failed(error);
+            assert!(matches!(&error, TransformError::Disk(why) if why.contains("TMPDIR")), "{error}");
+        }
+    }
 }

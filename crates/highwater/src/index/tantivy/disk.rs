@@ -52,6 +52,7 @@ impl Trouble {
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     inner: MmapDirectory,
+    folder: PathBuf,
     trouble: Trouble,
     /// Where locks are shared and nothing is written.
     shared: Option<PathBuf>,
@@ -60,14 +61,22 @@ pub(super) struct Disk {
 impl Disk {
     /// For the writer.
     pub(super) fn writing(folder: &Path, trouble: &Trouble) -> Result<Self, OpenDirectoryError> {
-        Ok(Self { inner: MmapDirectory::open(folder)?, trouble: trouble.clone(), shared: None })
+        let inner = MmapDirectory::open(folder)?;
+        Ok(Self { inner, folder: folder.to_path_buf(), trouble: trouble.clone(), shared: None })
     }
 
     /// For a reader. Its locks are shared ones on files that are there, so that it can do with reading alone; they keep the
     /// writer from deleting files that are just being opened all the same, since the writer's is exclusive.
     pub(super) fn reading(folder: &Path) -> Result<Self, OpenDirectoryError> {
         let inner = MmapDirectory::open(folder)?;
-        Ok(Self { inner, trouble: Trouble::default(), shared: Some(folder.to_path_buf()) })
+        let folder = folder.to_path_buf();
+        Ok(Self { inner, folder: folder.clone(), trouble: Trouble::default(), shared: Some(folder) })
+    }
+}
+
+impl Disk {
+    fn note<T>(&self, path: &Path, done: io::Result<T>) -> io::Result<T> {
+        self.trouble.note(&self.folder.join(path), done)
     }
 }
 
@@ -87,10 +96,10 @@ impl Directory for Disk {
     fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
         let file = self.inner.open_write(path).inspect_err(|error| {
             if let OpenWriteError::IoError { io_error, .. } = error {
-                _ = self.trouble.note::<()>(path, Err(io::Error::new(io_error.kind(), Arc::clone(io_error))));
+                _ = self.note::<()>(path, Err(io::Error::new(io_error.kind(), Arc::clone(io_error))));
             }
         })?;
-        let noted = Noted { file, path: path.to_path_buf(), trouble: self.trouble.clone() };
+        let noted = Noted { file, path: self.folder.join(path), trouble: self.trouble.clone() };
         Ok(BufWriter::new(Box::new(noted)))
     }
 
@@ -99,11 +108,11 @@ impl Directory for Disk {
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        self.trouble.note(path, self.trouble.room().and_then(|()| self.inner.atomic_write(path, data)))
+        self.note(path, self.trouble.room().and_then(|()| self.inner.atomic_write(path, data)))
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        self.trouble.note(Path::new("."), self.inner.sync_directory())
+        self.note(Path::new(""), self.inner.sync_directory())
     }
 
     fn acquire_lock(&self, lock: &Lock) -> Result<DirectoryLock, LockError> {
