@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# start.sh KIND DIR: starts an S3 server (moto or seaweedfs) on free ports of 127.0.0.1 with a fresh data folder below
-# DIR, makes the bucket `hw-test`, and writes DIR/pid and DIR/endpoint. Credentials: test / testtest. Stop it with stop.sh.
+# start.sh KIND DIR [--again]: starts an S3 server (moto or seaweedfs) on free ports of 127.0.0.1 with a fresh data folder
+# below DIR, makes the bucket `hw-test`, and writes DIR/pid, DIR/ports and DIR/endpoint. Credentials: test / testtest. Stop
+# it with stop.sh. --again: on the ports and with the data of the server that ran in DIR before, however that ended.
 set -euo pipefail
 
 kind="${1:?moto or seaweedfs}"
 dir="${2:?a folder for data, log, pid and endpoint}"
+again="${3:-}"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 venv="$("$here/install.sh")"
 mkdir -p "$dir"
@@ -38,7 +40,13 @@ PYTHON
 
 launch() {
     local s3 master filer volume admin
-    read -r s3 master filer volume admin <<<"$(free_ports 5)"
+    if [[ "$again" == "--again" ]]; then
+        read -r s3 master filer volume admin <"$dir/ports"
+    else
+        read -r s3 master filer volume admin <<<"$(free_ports 5)"
+        printf '%s\n' "$s3 $master $filer $volume $admin" >"$dir/ports"
+        rm -rf "$dir/data"
+    fi
     endpoint="http://127.0.0.1:$s3"
     case "$kind" in
     moto)
@@ -46,7 +54,6 @@ launch() {
         ;;
     seaweedfs)
         # The defaults bind every interface and send telemetry: all of these flags matter.
-        rm -rf "$dir/data"
         mkdir -p "$dir/data"
         (cd "$dir" && exec setsid "$venv/bin/weed" mini -dir="$dir/data" -ip=127.0.0.1 -ip.bind=127.0.0.1 \
             -master.telemetry=false -admin.ui=false -webdav=false \

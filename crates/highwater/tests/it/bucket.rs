@@ -16,11 +16,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A fresh prefix of one server, and a runtime to fill it.
 pub struct Bucket {
-    endpoint: String,
-    prefix: String,
-    store: Arc<dyn ObjectStore>,
+    pub endpoint: String,
+    pub prefix: String,
+    pub store: Arc<dyn ObjectStore>,
     root: Path,
-    runtime: tokio::runtime::Runtime,
+    pub runtime: tokio::runtime::Runtime,
 }
 
 impl Bucket {
@@ -29,16 +29,22 @@ impl Bucket {
             crate::lake::left_out(&format!("{variable} names no server"));
             return None;
         };
+        Some(Self::at(&endpoint))
+    }
+
+    /// Of the server at this address.
+    pub fn at(endpoint: &str) -> Self {
+        let endpoint = endpoint.to_owned();
         let prefix = format!("p-{}", nonce());
         let place = Location::S3 { bucket: "hw-test".into(), prefix: prefix.clone() };
         let config = StoreConfig { endpoint: Some(endpoint.clone()), allow_http: Some(true), ..StoreConfig::default() };
         let (store, root) = open_state(&place, &[("s3://hw-test".to_owned(), config)].into()).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        Some(Self { endpoint, prefix, store, root, runtime })
+        Self { endpoint, prefix, store, root, runtime }
     }
 
     /// A key below the prefix, with exactly these bytes.
-    fn key(&self, name: &str) -> Path {
+    pub fn key(&self, name: &str) -> Path {
         Path::parse(format!("{}/{name}", self.root)).unwrap()
     }
 
@@ -57,11 +63,16 @@ impl Bucket {
         names
     }
 
-    fn delete(&self, name: &str) {
+    pub fn delete(&self, name: &str) {
         self.runtime.block_on(self.store.delete(&self.key(name))).unwrap();
     }
 
     pub fn lake(&self) -> Lake {
+        self.lake_through(&self.endpoint, "")
+    }
+
+    /// A pipeline over it by another address, with more settings of the store.
+    pub fn lake_through(&self, endpoint: &str, settings: &str) -> Lake {
         let toml = format!(
             r#"
 [pipeline]
@@ -90,9 +101,9 @@ path = "./index"
 [store."s3://hw-test"]
 endpoint = "{endpoint}"
 allow_http = true
+{settings}
 "#,
             prefix = self.prefix,
-            endpoint = self.endpoint,
         );
         Lake::new(&toml, "SELECT id, v, region FROM items")
     }

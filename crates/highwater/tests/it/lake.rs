@@ -137,17 +137,17 @@ impl Lake {
 
     /// With further environment variables.
     pub fn spawn_with(&self, log: &str, args: &[&str], variables: &[(&str, &str)]) -> Running {
+        self.spawn_changed(log, args, |command| _ = command.envs(variables.iter().copied()))
+    }
+
+    /// The same, changed in any way.
+    pub fn spawn_changed(&self, log: &str, args: &[&str], change: impl FnOnce(&mut Command)) -> Running {
         let log = self.path(log);
         let out = fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
         let err = out.try_clone().unwrap();
-        let child = self
-            .command(args)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .spawn()
-            .unwrap();
+        let mut command = self.command(args);
+        change(&mut command);
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
         Running { child, log }
     }
 }
@@ -161,6 +161,17 @@ pub struct Running {
 impl Running {
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// False once it ended by itself.
+    pub fn is_alive(&self) -> bool {
+        // A process that ended stays a zombie until it is waited for.
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGKILL, at once.
