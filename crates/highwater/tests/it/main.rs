@@ -18,4 +18,5 @@ mod lease;
 mod proxy;
 mod s3;
 mod sim;
+mod soak;
 mod workload;
