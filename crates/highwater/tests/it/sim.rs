@@ -142,8 +142,7 @@ impl Real {
         let mut documents = BTreeMap::new();
         for document in blocks.into_iter().flatten() {
             let json: serde_json::Value = serde_json::from_slice(&document.json).unwrap();
-            let mut values: Vec<String> =
-                json["files"].as_str().unwrap().split(' ').map(str::to_owned).collect();
+            let mut values: Vec<String> = json["files"].as_str().unwrap().split(' ').map(str::to_owned).collect();
             values.sort();
             documents.insert(document.id.parse().unwrap(), values);
         }
