@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::lake::{Dice, Lake, eventually, land, rows};
 
 const ROUNDS: usize = 20;
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
 
 const SECONDS: &str = r#"
 [pipeline]
