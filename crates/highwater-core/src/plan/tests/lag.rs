@@ -184,3 +184,18 @@ fn a_hole_of_one_source_is_written_once_while_another_holds_the_watermark() {
     alarm listing_failed of views: the watermark waits for a complete listing of 05/: out of reach
     ");
 }
+
+/// W went on while the table waited for its first file: what lies before it stays out as well.
+#[test]
+fn a_table_for_ever_that_never_had_a_batch_is_passed_over_from_its_start() {
+    let plan = check(
+        "
+        source ads 1h hold=never forever=02:00
+        W 06:00
+        list ads 02-14 at 13:10: 04/a#1 07/a#1 12/a#1
+        plan 13:10
+    ",
+    );
+    assert!(plan.contains("hole in ads: 02:00 to 10:00"), "{plan}");
+    assert!(plan.contains("+ 12/a") && !plan.contains("+ 04/a"), "{plan}");
+}
