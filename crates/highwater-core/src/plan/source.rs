@@ -180,8 +180,12 @@ impl Range {
             }
         };
         let left = before.evict_before.zip(times.watermark_before).map(|(evicted, passed)| {
-            let since = time.forever_since.map(|_| time.eviction_bound(passed, before.newest_end).max(evicted));
-            (since.unwrap_or(evicted).max(passed_over.unwrap_or(evicted)), passed)
+            let since = match time.forever_since {
+                Some(_) => time.eviction_bound(passed, before.newest_end),
+                // What is older would have left the table since, had it come in time.
+                None => time.calendar.floor(evict_before - time.window),
+            };
+            (since.max(evicted).max(passed_over.unwrap_or(evicted)), passed)
         });
         Self {
             evict_before: Some(evict_before),

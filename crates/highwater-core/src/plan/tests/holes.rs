@@ -141,6 +141,26 @@ fn what_landed_in_live_time_while_nobody_looked_is_late() {
 }
 
 #[test]
+fn what_landed_unseen_and_would_have_left_by_now_is_not_told() {
+    insta::assert_snapshot!(check("
+        source ads 1h hold=never
+        W 12:00
+        clock 12:10
+        E ads 05:00
+        newest ads 13:00
+        live ads 12/a#1
+        list ads 05-15 at 14:10: 07/new#1 08/new#1 12/a#1 13/a#1
+        tick 14:10
+    "), @"
+    at 14:10: watermark 12:00 -> 14:00
+    ads: from 11:00
+      + 13/a
+    hole in ads: 08:00 to 09:00 (08/new)
+    alarm late_out_of_window of ads: 08/new landed behind the window and was not taken in
+    ");
+}
+
+#[test]
 fn a_table_for_ever_keeps_its_late_files_until_they_are_read() {
     insta::assert_snapshot!(check("
         source ads 1h hold=never forever=00:00
