@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::file::SourceName;
-use crate::partition::{Calendar, Layout};
+use crate::partition::{Calendar, Layout, Misplaced, Partition};
 
 /// What to do after a lag that the window does not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,12 @@ pub struct Partitioned {
     pub forever_since: Option<Timestamp>,
 }
 
+/// The frontier of a pipeline at `clock`: the least of its partitioned sources'; `None` where it has none.
+pub fn frontier<'a>(clock: Timestamp, sources: impl IntoIterator<Item = &'a SourcePolicy>) -> Option<Timestamp> {
+    let times = sources.into_iter().filter_map(SourcePolicy::partitioned);
+    times.map(|time| time.calendar.frontier(clock, time.settle)).min()
+}
+
 impl SourcePolicy {
     /// The partitioned policy, if it is one.
     pub fn partitioned(&self) -> Option<&Partitioned> {
@@ -122,6 +128,12 @@ impl SourcePolicy {
 }
 
 impl Partitioned {
+    /// The partition that a path names.
+    pub fn partition_of(&self, path: &str) -> Result<Partition, Misplaced> {
+        let located = self.layout.locate(path)?;
+        Ok(self.calendar.holding_civil(located.civil))
+    }
+
     /// The eviction bound E at a watermark: the start of the first live partition.
     pub fn eviction_bound(&self, watermark: Timestamp, newest_end: Option<Timestamp>) -> Timestamp {
         let by_clock = watermark - self.window;

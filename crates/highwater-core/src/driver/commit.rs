@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Driver, Ports, fenced};
+use super::{Driver, Ports};
 use crate::file::SourceName;
 use crate::holes::{ClosedHole, Hole};
-use crate::log::{Appended, BatchLog, BatchRecord, Body, Cursor, PipelineState, Record, snapshot_due};
+use crate::listing::SourceLister;
+use crate::log::{Appended, BatchLog, BatchRecord, Body, Cursor, PipelineState, Record, fenced, snapshot_due};
 use crate::plan::{Plan, SourcePlan, quarantine};
 use crate::ports::{Committed, Fault};
 use crate::receipt::Quarantined;
@@ -64,8 +65,8 @@ impl Driver {
 
     /// The holes that a record opens and ends: the plan's, and those of files that came into quarantine or left it.
     pub(super) fn ledger(&self, plan: &Plan, cursors: &BTreeMap<SourceName, Cursor>) -> (Vec<Hole>, Vec<ClosedHole>) {
-        let policies = self.listers.iter().map(|(name, lister)| (name.clone(), lister.policy())).collect();
-        let (opened, ended) = quarantine(plan.clock, self.state(), cursors, &policies);
+        let policies = self.listers.values().map(SourceLister::policy);
+        let (opened, ended) = quarantine(plan.clock, self.state(), cursors, policies);
         let (mut holes, mut closed) = (plan.holes.clone(), plan.closed.clone());
         holes.extend(opened);
         closed.extend(ended);

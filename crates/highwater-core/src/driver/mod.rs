@@ -15,14 +15,14 @@ use jiff::Timestamp;
 use crate::file::SourceName;
 use crate::lease::Lease;
 use crate::listing::SourceLister;
-use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence};
+use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence, fenced};
 use crate::plan::{Facts, Plan, Scope, plan};
-use crate::policy::{PipelinePolicy, SourcePolicy};
+use crate::policy::{PipelinePolicy, SourcePolicy, frontier};
 use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Order, Orders, SourceInput, Store};
 use crate::receipt::{Alarm, Quarantined, Requests};
 
 use orders::carried_out;
-pub use run::{Ended, Observer, run};
+pub use run::{Ended, GRACE, Observer, run};
 
 /// The alarm of batches that lack rows of a pinned file.
 const ADD_ONLY: &str = "add_only";
@@ -182,9 +182,12 @@ impl Driver {
         let mut moves: BTreeMap<(SourceName, Arc<str>), usize> = BTreeMap::new();
         let mut unreadable: Vec<Quarantined> = Vec::new();
         let mut orders: Option<Vec<Order>> = None;
+        if self.has_use_for_orders() {
+            orders = Some(self.waiting_orders(ports.orders).await);
+        }
         loop {
             let mut plan = self.plan_without(clock, &unreadable, orders.as_deref().unwrap_or_default())?;
-            if orders.is_none() && self.has_use_for_orders(&plan) {
+            if orders.is_none() && plan.withholds() {
                 orders = Some(self.waiting_orders(ports.orders).await);
                 continue;
             }
@@ -285,8 +288,7 @@ impl Driver {
     /// Looks at every prefix, or at those that are due; failures are noted in the views. Answers prefixes by source.
     pub async fn look(&mut self, store: &dyn Store, clock: Timestamp, everything: bool) -> BTreeMap<SourceName, usize> {
         let mut listed = BTreeMap::new();
-        let policies = self.listers.values().filter_map(|lister| lister.policy().partitioned());
-        let frontier = policies.map(|time| time.calendar.frontier(clock, time.settle)).min();
+        let frontier = frontier(clock, self.listers.values().map(SourceLister::policy));
         let watermark = self.session.claimed.state.watermark.or(frontier);
         let looks = self.listers.iter_mut().map(|(name, lister)| {
             let before = self.session.claimed.state.sources.get(name);
@@ -504,8 +506,4 @@ fn lacking(files: &[String], since: Timestamp) -> Option<Alarm> {
         files.join("; ")
     );
     Some(Alarm { kind: ADD_ONLY.into(), source: None, since, detail })
-}
-
-fn fenced(by: Sequence) -> Fault {
-    Fault::Fenced(format!("record {by} of the log was written by another writer, which has the pipeline now"))
 }

@@ -5,16 +5,14 @@ use jiff::Timestamp;
 use super::Driver;
 use crate::file::SourceName;
 use crate::log::PipelineState;
-use crate::plan::Plan;
 use crate::ports::{Order, Orders};
 use crate::receipt::Quarantined;
 
 impl Driver {
-    /// True while an order could matter: something is withheld or in quarantine, or is about to be.
-    pub(super) fn has_use_for_orders(&self, plan: &Plan) -> bool {
-        let known = self.state().sources.values();
-        let mut known = known.filter(|source| !(source.withheld.paths.is_empty() && source.quarantined.is_empty()));
-        known.next().is_some() || plan.sources.values().any(|source| !source.withheld.is_empty())
+    /// True while an order could matter, as far as the log tells: something is withheld or in quarantine.
+    pub(super) fn has_use_for_orders(&self) -> bool {
+        let mut known = self.state().sources.values();
+        known.any(|source| !(source.withheld.paths.is_empty() && source.quarantined.is_empty()))
     }
 
     /// The orders that this tick can carry out. Removals wait while a look at their source has failed: what was

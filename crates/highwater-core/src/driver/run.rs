@@ -8,7 +8,7 @@ use crate::ports::{Executor, Fault};
 
 /// How long a batch in hand may take to end after a stop was asked for; then it is abandoned, which a restart repairs.
 /// A second less than the process is given, which has to let go of its lease and its index.
-const GRACE: Duration = Duration::from_secs(4);
+pub const GRACE: Duration = Duration::from_secs(4);
 
 /// Is told of every tick, at once.
 pub trait Observer {

@@ -9,10 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use super::Lease;
 use super::heartbeat::{Beat, Terms};
-use crate::log::{ObjectLog, Sequence};
-use crate::ports::{Clock, Fault, root_cause};
+use super::{Lease, unavailable};
+use crate::log::{ObjectLog, Sequence, fenced};
+use crate::ports::{Clock, Fault};
 
 /// A store tells times in whole seconds.
 const RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
@@ -79,10 +79,7 @@ impl HeartbeatLease {
                 return Err(Fault::Unavailable(format!("record {number} of the log cannot be read")));
             };
             if writer != beat.writer {
-                let fault = Fault::Fenced(format!(
-                    "record {number} of the log was written by another writer, which has the pipeline now"
-                ));
-                return Err(inner.lose(fault));
+                return Err(inner.lose(fenced(number)));
             }
             inner.known = inner.known.max(number);
         }
@@ -131,14 +128,14 @@ impl HeartbeatLease {
 
     async fn put(&self, beat: &Beat) -> Result<(), Fault> {
         let put = self.store.put(&self.place, beat.to_bytes()?.into()).await;
-        put.map(drop).map_err(|error| Fault::Unavailable(format!("{}: {}", self.place, root_cause(&error))))
+        put.map(drop).map_err(|error| unavailable(&self.place, &error))
     }
 
     /// Holds our clock at the sending of a beat against the store's at its landing. A store's clock that is ahead of
     /// ours shows as nothing, or as a slow beat.
     async fn check_clock(&self, sent: Timestamp) -> Result<(), Fault> {
         let head = self.store.head(&self.place).await;
-        let head = head.map_err(|error| Fault::Unavailable(format!("{}: {}", self.place, root_cause(&error))))?;
+        let head = head.map_err(|error| unavailable(&self.place, &error))?;
         let Ok(landed) = Timestamp::from_millisecond(head.last_modified.timestamp_millis()) else { return Ok(()) };
         let ahead = sent.duration_since(landed) - RESOLUTION;
         if ahead <= self.terms.max_skew {

@@ -12,9 +12,9 @@ use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt};
 use serde::{Deserialize, Serialize};
 
 use super::beating::HeartbeatLease;
-use super::{HeldBy, Holder, probe};
+use super::{HeldBy, Holder, probe, unavailable};
 use crate::log::{Claimed, LogError, ObjectLog, Sequence, Writer, WriterId, claim_next};
-use crate::ports::{Clock, Fault, root_cause};
+use crate::ports::{Clock, Fault};
 
 /// The heartbeat's object below the pipeline's folder.
 pub const HEARTBEAT: &str = "heartbeat.json";
@@ -322,16 +322,15 @@ impl Taker {
 
     async fn read_once(&self) -> Result<Option<Seen>, Fault> {
         let place = self.root.clone().join(HEARTBEAT);
-        let unavailable = |reason: String| Fault::Unavailable(format!("{place}: {reason}"));
         let found = match self.store.get(&place).await {
             Ok(found) => found,
             Err(StoreError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(unavailable(root_cause(&error))),
+            Err(error) => return Err(unavailable(&place, &error)),
         };
         let (size, modified_ms) = (found.meta.size, found.meta.last_modified.timestamp_millis());
-        let bytes = found.bytes().await.map_err(|error| unavailable(root_cause(&error)))?;
+        let bytes = found.bytes().await.map_err(|error| unavailable(&place, &error))?;
         if bytes.len() as u64 != size {
-            return Err(unavailable(format!("{} of {size} bytes arrived", bytes.len())));
+            return Err(Fault::Unavailable(format!("{place}: {} of {size} bytes arrived", bytes.len())));
         }
         let beat = serde_json::from_slice(&bytes).ok().filter(|beat: &Beat| beat.format <= FORMAT);
         Ok(Some(Seen { bytes, modified_ms, beat, since: Duration::ZERO }))

@@ -11,6 +11,7 @@ mod tests;
 use std::fmt;
 
 use jiff::Timestamp;
+use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use beating::HeartbeatLease;
@@ -18,7 +19,7 @@ pub use folder::{FolderLock, LOCK_FILE};
 pub use heartbeat::{HEARTBEAT, Patience, Taker, Terms, Wait};
 pub use probe::probe;
 
-use crate::ports::Fault;
+use crate::ports::{Fault, root_cause};
 
 /// The exclusive right to write one pipeline.
 pub trait Lease: fmt::Debug + Send + Sync {
@@ -33,6 +34,12 @@ pub trait Lease: fmt::Debug + Send + Sync {
         }
         Err(Fault::Fenced("the lease ended: another writer may have the pipeline now".into()))
     }
+}
+
+/// An object of the lease is out of reach. Told without what differs each time, so that a failure that lasts reads the
+/// same.
+fn unavailable(place: &Path, error: &dyn std::error::Error) -> Fault {
+    Fault::Unavailable(format!("{place}: {}", root_cause(error)))
 }
 
 /// No lease: a single writer by agreement, or a session that only looks.

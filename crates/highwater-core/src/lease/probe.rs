@@ -3,6 +3,7 @@
 use object_store::path::Path;
 use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt, PutMode};
 
+use super::unavailable;
 use crate::log::WriterId;
 use crate::ports::{Fault, root_cause};
 
@@ -56,6 +57,6 @@ async fn create(store: &dyn ObjectStore, place: &Path, body: &'static str) -> Re
         Ok(_) => Ok(Create::Done),
         Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => Ok(Create::Exists),
         Err(StoreError::NotImplemented { .. } | StoreError::NotSupported { .. }) => Ok(Create::Unknown),
-        Err(error) => Err(Fault::Unavailable(format!("{place}: {}", root_cause(&error)))),
+        Err(error) => Err(unavailable(place, &error)),
     }
 }

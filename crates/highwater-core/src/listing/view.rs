@@ -291,10 +291,7 @@ impl View {
 fn place(policy: &SourcePolicy, path: &str) -> Result<Option<Partition>, String> {
     match &policy.time {
         TimePolicy::Reference { .. } => Ok(None),
-        TimePolicy::Partitioned(time) => {
-            let located = time.layout.locate(path).map_err(|misplaced| misplaced.to_string())?;
-            Ok(Some(time.calendar.holding_civil(located.civil)))
-        }
+        TimePolicy::Partitioned(time) => time.partition_of(path).map(Some).map_err(|misplaced| misplaced.to_string()),
     }
 }
 

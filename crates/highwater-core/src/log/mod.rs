@@ -141,6 +141,11 @@ pub enum LogError {
     },
 }
 
+/// What a writer learns from a record that is another's.
+pub(crate) fn fenced(by: Sequence) -> Fault {
+    Fault::Fenced(format!("record {by} of the log was written by another writer, which has the pipeline now"))
+}
+
 impl From<LogError> for Fault {
     fn from(error: LogError) -> Self {
         let text = error.to_string();

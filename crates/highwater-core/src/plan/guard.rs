@@ -64,9 +64,8 @@ impl Asked {
 
 /// The partition that a path names.
 pub(super) fn start_of(path: &str, facts: &Facts<'_>) -> Start {
-    let time = facts.policy.partitioned()?;
-    let located = time.layout.locate(path).ok()?;
-    Some(time.calendar.holding_civil(located.civil).start)
+    let partition = facts.policy.partitioned()?.partition_of(path).ok()?;
+    Some(partition.start)
 }
 
 /// Lets files come and go in `plan`, where so far stands only what left the live range.

@@ -176,6 +176,11 @@ impl Plan {
         self.sources.values().any(SourcePlan::changes)
     }
 
+    /// True if removals are withheld, by this plan or since an earlier one.
+    pub fn withholds(&self) -> bool {
+        self.sources.values().any(|source| !source.withheld.is_empty())
+    }
+
     /// True if something became known that the log keeps, though the tables stay as they are.
     pub fn learns(&self) -> bool {
         !(self.holes.is_empty() && self.closed.is_empty())

@@ -12,7 +12,7 @@ use crate::file::{FileVersion, SourceName};
 use crate::listing::{Placed, View};
 use crate::log::{PipelineState, SourceState};
 use crate::partition::Partition;
-use crate::policy::{Partitioned, PipelinePolicy};
+use crate::policy::{self, Partitioned, PipelinePolicy};
 use crate::receipt::{Alarm, Quarantined};
 
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(60);
@@ -75,10 +75,8 @@ pub fn watermark_of(
     frontier.max(from)
 }
 
-/// The frontier of the pipeline: the least of its partitioned sources'.
 pub(super) fn frontier(clock: Timestamp, facts: &BTreeMap<SourceName, Facts<'_>>) -> Option<Timestamp> {
-    let times = facts.values().filter_map(|facts| facts.policy.partitioned());
-    times.map(|time| time.calendar.frontier(clock, time.settle)).min()
+    policy::frontier(clock, facts.values().map(|facts| facts.policy))
 }
 
 /// Where a source's window would begin with the watermark at `frontier`.
@@ -285,9 +283,10 @@ fn consider(
     let plan = &mut planned.plan;
     let Some(seen) = facts.view.files().get(path) else {
         let looked_at = facts.prefixes.of_path(path).is_some_and(|prefix| facts.view.listed_at(&prefix).is_some());
+        let evicted = is_evicted(path, range, facts);
         match live {
-            Some(version) if looked_at && !is_evicted(path, range, facts) => asked.goes(version),
-            _ if looked_at || is_evicted(path, range, facts) => {
+            Some(version) if looked_at && !evicted => asked.goes(version),
+            _ if looked_at || evicted => {
                 plan.dropped.extend(live.cloned());
                 plan.released.extend(quarantined.map(|_| path.clone()));
             }
@@ -334,8 +333,7 @@ fn consider(
 /// is another one now.
 fn is_evicted(path: &str, range: &Range, facts: &Facts<'_>) -> bool {
     let (Some(time), Some(bound)) = (facts.policy.partitioned(), range.evict_before) else { return false };
-    let Ok(located) = time.layout.locate(path) else { return true };
-    time.calendar.holding_civil(located.civil).start < bound
+    time.partition_of(path).map_or(true, |partition| partition.start < bound)
 }
 
 fn set_aside(clock: Timestamp, facts: &Facts<'_>, version: &FileVersion) -> Quarantined {

@@ -170,9 +170,7 @@ impl Model {
     /// Begins a request that writes, under the lease; answers whether it is done, and whether its reply arrives.
     async fn sink_write(&self, point: Point, what: &str, lease: &dyn Lease) -> Result<(bool, bool), Fault> {
         let trouble = self.port.request(point, what).await;
-        if !lease.holds() {
-            return Err(Fault::Fenced("the lease ended while the batch was made".into()));
-        }
+        lease.check()?;
         Ok((trouble != Some(Trouble::Fail), trouble.is_none()))
     }
 

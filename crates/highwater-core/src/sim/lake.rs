@@ -160,9 +160,8 @@ impl Lake {
 
     /// The start of the partition that a path names; `None` in a reference source.
     pub fn start_of(&self, source: &SourceName, path: &str) -> Option<Timestamp> {
-        let time = self.policies.get(source)?.partitioned()?;
-        let located = time.layout.locate(path).ok()?;
-        Some(time.calendar.holding_civil(located.civil).start)
+        let partition = self.policies.get(source)?.partitioned()?.partition_of(path).ok()?;
+        Some(partition.start)
     }
 
     /// Whoever spoiled files writes them anew.

@@ -11,12 +11,13 @@ use futures::stream::{self, BoxStream, StreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
 use super::history::{Point, Trouble};
 use super::world::Port;
+use crate::log::contract::faulty::{broken, cut};
 
 /// The store, from one process.
 #[derive(Clone, Debug)]
@@ -43,18 +44,6 @@ impl SimStore {
         self.created(location, &bytes);
         Ok(result)
     }
-}
-
-async fn cut(found: GetResult) -> Result<GetResult> {
-    let (meta, range, attributes) = (found.meta.clone(), found.range.clone(), found.attributes.clone());
-    let bytes = found.bytes().await?;
-    let half = bytes.slice(..bytes.len() / 2);
-    let payload = GetResultPayload::Stream(stream::iter([Ok(half)]).boxed());
-    Ok(GetResult { payload, meta, range, attributes })
-}
-
-fn broken() -> Error {
-    Error::Generic { store: "simulated", source: "connection reset".into() }
 }
 
 impl fmt::Display for SimStore {

@@ -13,6 +13,26 @@ use super::progress::Bar;
 use crate::config::{Config, fancy, plain};
 use crate::engine::Progress;
 
+/// What was told last of a thing that may last: it is told once.
+#[derive(Default)]
+pub struct Latest(Option<String>);
+
+impl Latest {
+    /// True if it was not the last thing told; now it is.
+    pub fn is_news(&mut self, text: &str) -> bool {
+        let is_news = self.0.as_deref() != Some(text);
+        if is_news {
+            self.0 = Some(text.to_owned());
+        }
+        is_news
+    }
+
+    /// True if something was told and lasted until now.
+    pub fn ends(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+}
+
 /// Where the output goes, and what is at its other end.
 pub struct Output {
     results: Mutex<Box<dyn Write + Send>>,

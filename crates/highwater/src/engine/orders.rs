@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use highwater_core::log::{Body, PipelineState, SourceState};
+use highwater_core::log::{PipelineState, SourceState};
 use highwater_core::orders::ObjectOrders;
 use highwater_core::ports::{Fault, Order, Orders};
 use highwater_core::receipt::Quarantined;
 use highwater_core::{SourceName, Timestamp};
 
 use super::pipeline::Pipeline;
+use super::view::writer;
 use crate::nonce::nonce;
 use crate::report::{AcceptReport, RetryReport, WithheldReport, WriterReport};
 
@@ -68,11 +69,8 @@ impl Pipeline {
 
     async fn standing(&self) -> Result<(PipelineState, Option<WriterReport>), Fault> {
         let loaded = self.load().await?;
-        let claim = loaded.recent.iter().rev().find_map(|record| match &record.body {
-            Body::Claim { holder, .. } => Some(WriterReport { holder: holder.clone(), since: record.clock }),
-            _ => None,
-        });
-        Ok((loaded.state, claim))
+        let writer = writer(loaded.recent.iter());
+        Ok((loaded.state, writer))
     }
 
     fn meant(&self, source: Option<&str>) -> Result<Option<SourceName>, Fault> {

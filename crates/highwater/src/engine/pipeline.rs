@@ -288,14 +288,8 @@ impl Pipeline {
 
     /// Where the watermark would stand at `now` if nothing were behind.
     pub(super) fn frontier(&self, now: Timestamp) -> Result<Timestamp, Fault> {
-        let mut least: Option<Timestamp> = None;
-        for source in self.sources()? {
-            let Some(time) = source.partitioned() else { continue };
-            let here = time.calendar.frontier(now, time.settle);
-            least = Some(least.map_or(here, |least| least.min(here)));
-        }
         let policy = self.policy()?;
-        Ok(least.unwrap_or_else(|| policy.calendar.frontier(now, policy.settle)))
+        Ok(policy::frontier(now, &self.sources()?).unwrap_or_else(|| policy.calendar.frontier(now, policy.settle)))
     }
 
     pub(super) fn policy(&self) -> Result<PipelinePolicy, Fault> {

@@ -200,7 +200,7 @@ impl PipelineView for View {
             quarantined: sources().flat_map(|(_, source)| source.quarantined.values().cloned()).collect(),
             alarms: known.alarms.clone(),
             rejected: last_batch(&known.recent).map(|batch| batch.receipt.rejected.clone()).unwrap_or_default(),
-            writer: writer(&known.recent),
+            writer: writer(known.recent.iter().map(|record| &**record)),
         })
     }
 
@@ -366,8 +366,9 @@ fn freshness_s(recent: &VecDeque<Arc<Record>>) -> Option<Percentiles<f64>> {
     Some(Percentiles { p50: ms.p50 as f64 / 1000.0, p99: ms.p99 as f64 / 1000.0 })
 }
 
-fn writer(recent: &VecDeque<Arc<Record>>) -> Option<WriterReport> {
-    recent.iter().rev().find_map(|record| match &record.body {
+/// Who wrote last, as the newest claim of these says.
+pub(super) fn writer<'a>(recent: impl DoubleEndedIterator<Item = &'a Record>) -> Option<WriterReport> {
+    recent.rev().find_map(|record| match &record.body {
         Body::Claim { holder, .. } => Some(WriterReport { holder: holder.clone(), since: record.clock }),
         _ => None,
     })

@@ -1,104 +1,45 @@
 //! `kill -9` at random moments against a lake that keeps growing, and during `once`: one batch converges.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lake::{Dice, Lake, eventually, land, rows};
+use crate::lake::{Background, Dice, Lake, SECONDS, SECONDS_SQL, batches, eventually, land, rows};
 
 const ROUNDS: usize = 20;
 const LIMIT: Duration = Duration::from_secs(240);
 
-const SECONDS: &str = r#"
-[pipeline]
-name = "live"
-state = "./state"
-step = "5s"
-window = "2m"
-settle = "1s"
-poll = "50ms"
-
-[source.items]
-location = "./lake"
-layout = "dt=%Y-%m-%d/hr=%H/min=%M/s=%S"
-format = "ndjson"
-kind = "upsert"
-key = "id"
-retain = "window"
-columns = { id = "string", v = "string" }
-
-[source.events]
-location = "./events"
-layout = "%Y%m%d/%H%M"
-format = "ndjson"
-kind = "append"
-step = "1m"
-columns = { id = "string", n = "int64" }
-
-[document]
-sql = "document.sql"
-id = "id"
-
-[index]
-kind = "tantivy"
-path = "./index"
-"#;
-
-const SQL: &str = "SELECT items.id, items.v, count(events.n) AS events, sum(events.n) AS total \
-                   FROM items LEFT JOIN events ON events.id = items.id GROUP BY items.id, items.v";
-
-/// Lands files until told to stop: new ones, replaced ones, late ones, and now and then takes one away.
+/// Lands files until it is dropped: new ones, replaced ones, late ones, and now and then takes one away.
 struct Feeder {
-    stop: Arc<AtomicBool>,
     files: Arc<AtomicU64>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    _work: Background,
 }
 
 impl Feeder {
     fn start(lake: &Lake) -> Self {
-        let (stop, files) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let files = Arc::new(AtomicU64::new(0));
         let (items, events) = (lake.path("lake"), lake.path("events"));
-        let (stopped, count) = (stop.clone(), files.clone());
-        let thread = std::thread::spawn(move || {
-            let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-            while !stopped.load(Ordering::Relaxed) {
-                let n = count.fetch_add(1, Ordering::Relaxed);
-                let now = jiff::Timestamp::now();
-                let at = now - jiff::SignedDuration::from_secs((dice.roll(4) * dice.roll(20)).cast_signed());
-                let id = format!("i{}", dice.roll(200));
-                // Most files are new; now and then one is written again, or taken away.
-                let name = format!("f{}.ndjson", if dice.roll(10) == 0 { dice.roll(4) } else { n });
-                let path = items.join(at.strftime("dt=%Y-%m-%d/hr=%H/min=%M/s=%S").to_string()).join(name);
-                match dice.roll(4) {
-                    0 if path.exists() => std::fs::remove_file(&path).unwrap(),
-                    _ => land(&path, rows(&[(&id, &n.to_string())]).as_bytes()),
-                }
-                let line = format!("{{\"id\":\"i{}\",\"n\":{n}}}\n", dice.roll(200));
-                land(
-                    &events.join(now.strftime("%Y%m%d/%H%M").to_string()).join(format!("e{n}.ndjson")),
-                    line.as_bytes(),
-                );
-                std::thread::sleep(Duration::from_millis(20 + dice.roll(60)));
+        let (count, mut dice) = (files.clone(), Dice(0x9e37_79b9_7f4a_7c15));
+        let work = Background::start(move || {
+            let n = count.fetch_add(1, Ordering::Relaxed);
+            let now = jiff::Timestamp::now();
+            let at = now - jiff::SignedDuration::from_secs((dice.roll(4) * dice.roll(20)).cast_signed());
+            let id = format!("i{}", dice.roll(200));
+            // Most files are new; now and then one is written again, or taken away.
+            let name = format!("f{}.ndjson", if dice.roll(10) == 0 { dice.roll(4) } else { n });
+            let path = items.join(at.strftime("dt=%Y-%m-%d/hr=%H/min=%M/s=%S").to_string()).join(name);
+            match dice.roll(4) {
+                0 if path.exists() => std::fs::remove_file(&path).unwrap(),
+                _ => land(&path, rows(&[(&id, &n.to_string())]).as_bytes()),
             }
+            let line = format!("{{\"id\":\"i{}\",\"n\":{n}}}\n", dice.roll(200));
+            land(&events.join(now.strftime("%Y%m%d/%H%M").to_string()).join(format!("e{n}.ndjson")), line.as_bytes());
+            std::thread::sleep(Duration::from_millis(20 + dice.roll(60)));
         });
-        Self { stop, files, thread: Some(thread) }
+        Self { files, _work: work }
     }
-}
-
-impl Drop for Feeder {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn batches(log: &str) -> Vec<Value> {
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.filter(|line| line["mode"] == "full").collect()
 }
 
 /// Equal, as soon as no pinned version was replaced between the batch and the look; never different.
@@ -113,16 +54,16 @@ fn verify_while_it_grows(lake: &Lake) {
 
 #[test]
 fn twenty_kills_while_the_lake_grows() {
-    let lake = Lake::new(SECONDS, SQL);
+    let lake = Lake::new(SECONDS, SECONDS_SQL);
     std::fs::create_dir_all(lake.path("events")).unwrap();
     let feeder = Feeder::start(&lake);
     let mut dice = Dice(42);
     eventually("files to land", LIMIT, || (feeder.files.load(Ordering::Relaxed) > 20).then_some(()));
     for round in 0..ROUNDS {
-        let before = batches(&std::fs::read_to_string(lake.path("run.log")).unwrap_or_default()).len();
+        let before = batches(&std::fs::read_to_string(lake.path("run.log")).unwrap_or_default());
         let run = lake.spawn(&["run", "--json"]);
         eventually(&format!("a batch after restart {round}:\n{}", run.log()), LIMIT, || {
-            (batches(&run.log()).len() > before).then_some(())
+            (batches(&run.log()) > before).then_some(())
         });
         verify_while_it_grows(&lake);
         // Any moment of a batch or between two may be hit: that is the point of the wait's randomness.
@@ -131,8 +72,8 @@ fn twenty_kills_while_the_lake_grows() {
     }
     let run = lake.spawn(&["run", "--json"]);
     drop(feeder);
-    let settled = batches(&run.log()).len();
-    eventually("a batch after the lake stopped growing", LIMIT, || (batches(&run.log()).len() > settled).then_some(()));
+    let settled = batches(&run.log());
+    eventually("a batch after the lake stopped growing", LIMIT, || (batches(&run.log()) > settled).then_some(()));
     eventually("the index to hold what the store holds", LIMIT, || {
         let output = lake.run(&["verify", "--relist", "--json"]);
         let report: Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -195,11 +136,11 @@ fn a_writer_killed_in_the_middle_of_a_commit_leaves_the_last_one() {
 #[test]
 fn sigterm_ends_run_cleanly_and_a_second_run_is_refused_meanwhile() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let lake = Lake::new(&format!("{SECONDS}\n[serve]\nlisten = \"{port}\"\n"), SQL);
+    let lake = Lake::new(&format!("{SECONDS}\n[serve]\nlisten = \"{port}\"\n"), SECONDS_SQL);
     std::fs::create_dir_all(lake.path("events")).unwrap();
     let feeder = Feeder::start(&lake);
     let mut run = lake.spawn(&["run", "--json"]);
-    eventually("a first batch", LIMIT, || (!batches(&run.log()).is_empty()).then_some(()));
+    eventually("a first batch", LIMIT, || (batches(&run.log()) > 0).then_some(()));
     let second = lake.run(&["run"]);
     assert_eq!(second.status.code(), Some(4), "{}", crate::lake::text(&second));
     assert!(crate::lake::text(&second).contains("held by host"), "{}", crate::lake::text(&second));

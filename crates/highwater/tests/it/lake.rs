@@ -5,6 +5,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
@@ -40,6 +43,45 @@ id = "id"
 kind = "tantivy"
 path = "./index"
 "#;
+
+/// Two sources with steps of seconds and of a minute, joined: an upsert table `items` and an append table `events`.
+pub const SECONDS: &str = r#"
+[pipeline]
+name = "live"
+state = "./state"
+step = "5s"
+window = "2m"
+settle = "1s"
+poll = "50ms"
+
+[source.items]
+location = "./lake"
+layout = "dt=%Y-%m-%d/hr=%H/min=%M/s=%S"
+format = "ndjson"
+kind = "upsert"
+key = "id"
+retain = "window"
+columns = { id = "string", v = "string" }
+
+[source.events]
+location = "./events"
+layout = "%Y%m%d/%H%M"
+format = "ndjson"
+kind = "append"
+step = "1m"
+columns = { id = "string", n = "int64" }
+
+[document]
+sql = "document.sql"
+id = "id"
+
+[index]
+kind = "tantivy"
+path = "./index"
+"#;
+
+pub const SECONDS_SQL: &str = "SELECT items.id, items.v, count(events.n) AS events, sum(events.n) AS total \
+                   FROM items LEFT JOIN events ON events.id = items.id GROUP BY items.id, items.v";
 
 pub struct Lake {
     dir: TempDir,
@@ -221,6 +263,42 @@ impl Dice {
     }
 }
 
+/// Work that goes on beside a test, round after round, until it is halted or dropped.
+pub struct Background {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    pub fn start(mut round: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                round();
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// Returns once the round in hand has ended.
+    pub fn halt(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Waits for a condition, and fails past the limit.
 pub fn eventually<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
@@ -252,6 +330,12 @@ pub fn left_out(why: &str) {
 
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// How many batches the reports of `run --json` in its log tell of.
+pub fn batches(log: &str) -> usize {
+    let reports = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    reports.filter(|report| report["mode"] == "full").count()
 }
 
 /// NDJSON of `(id, v)` rows.

@@ -112,8 +112,6 @@ struct Shared {
     /// Raised when faults end: what hangs is let go.
     healed: AtomicU64,
     stopped: AtomicBool,
-    /// Only a runtime's sockets can be told to reset.
-    runtime: tokio::runtime::Runtime,
 }
 
 /// A proxy that runs for as long as it is not dropped.
@@ -128,14 +126,12 @@ impl Proxy {
         let backend = backend.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let shared = Arc::new(Shared {
             backend,
             plan: Mutex::default(),
             requests: AtomicU64::new(0),
             healed: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            runtime,
         });
         let ours = shared.clone();
         std::thread::spawn(move || {
@@ -248,11 +244,11 @@ impl Chance {
 }
 
 /// A request or an answer.
-struct Message {
+pub struct Message {
     /// Its first line.
-    first: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub first: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 impl Message {
@@ -261,7 +257,7 @@ impl Message {
     }
 
     /// The first line and headers; `None` at the end of the stream.
-    fn head(from: &mut impl BufRead) -> io::Result<Option<Self>> {
+    pub fn head(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
@@ -282,7 +278,7 @@ impl Message {
     }
 
     /// Reads the body; `to_the_end`: where nothing says its length, it ends with the stream.
-    fn read_body(&mut self, from: &mut impl BufRead, to_the_end: bool) -> io::Result<()> {
+    pub fn read_body(&mut self, from: &mut impl BufRead, to_the_end: bool) -> io::Result<()> {
         if self.header("Transfer-Encoding").is_some_and(|coding| coding.contains("chunked")) {
             return self.read_chunks(from);
         }
@@ -335,11 +331,11 @@ impl Message {
         text.into_bytes()
     }
 
-    fn method(&self) -> &str {
+    pub fn method(&self) -> &str {
         self.first.split(' ').next().unwrap_or_default()
     }
 
-    fn target(&self) -> &str {
+    pub fn target(&self) -> &str {
         self.first.split(' ').nth(1).unwrap_or_default()
     }
 
@@ -364,7 +360,7 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
         let fault = shared.plan.lock().unwrap().fault_of(&request);
         match fault {
             Some(Fault::Hang) => return hang(shared, &client),
-            Some(Fault::Reset) => return reset(shared, client),
+            Some(Fault::Reset) => return reset(client),
             Some(Fault::Refused(status, code)) => {
                 send(&mut client, &refusal(status, code), request.method())?;
                 continue;
@@ -377,7 +373,7 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
         let (head, half) =
             (answer.render(&[("Content-Length", &answer.body.len().to_string())]), answer.body.len() / 2);
         match fault {
-            Some(Fault::LostReset) => return reset(shared, client),
+            Some(Fault::LostReset) => return reset(client),
             Some(Fault::Lost(status, code)) => send(&mut client, &refusal(status, code), request.method())?,
             Some(Fault::ResetBody | Fault::CutBody) => {
                 client.write_all(&head)?;
@@ -388,7 +384,7 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
                 }
                 // What was sent should be read first, so that the reset meets a reader in the middle of the body.
                 std::thread::sleep(LOOK);
-                return reset(shared, client);
+                return reset(client);
             }
             Some(Fault::Short) => {
                 let short = Message { body: answer.body[..half].to_vec(), ..answer };
@@ -452,10 +448,11 @@ fn refusal(status: u16, code: &str) -> Message {
     Message { first: format!("HTTP/1.1 {status} {code}"), headers, body: body.into_bytes() }
 }
 
-/// Ends the connection with a reset instead of a close.
+/// Ends the connection with a reset instead of a close: a linger of nothing, which only a runtime's sockets can be told.
 #[allow(deprecated)]
-fn reset(shared: &Shared, client: TcpStream) -> io::Result<()> {
-    let _guard = shared.runtime.enter();
+pub fn reset(client: TcpStream) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _inside = runtime.enter();
     client.set_nonblocking(true)?;
     let client = tokio::net::TcpStream::from_std(client)?;
     client.set_linger(Some(Duration::ZERO))

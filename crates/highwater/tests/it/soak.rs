@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::Value;
 
 use crate::bucket::Bucket;
-use crate::lake::{Dice, Lake, Running, eventually};
+use crate::lake::{Background, Dice, Lake, Running, SECONDS, SECONDS_SQL, batches, eventually};
 use crate::proxy::{Fault, Kind, Proxy};
 
 const LIMIT: Duration = Duration::from_secs(180);
@@ -23,51 +22,18 @@ const STEP: SignedDuration = SignedDuration::from_secs(5);
 /// How long a file may take to be read when nothing is wrong; a fault costs a few of these.
 const SOON: SignedDuration = SignedDuration::from_secs(20);
 
-const PIPELINE: &str = r#"
-[pipeline]
-name = "soak"
-state = "s3://hw-test/PREFIX/state"
-step = "5s"
-window = "3m"
-settle = "1s"
-poll = "200ms"
-lease = "5s"
-hold_after = "never"
-max_skew = "1m"
-
-[source.items]
-location = "s3://hw-test/PREFIX/lake"
-layout = "dt=%Y-%m-%d/hr=%H/min=%M/s=%S"
-format = "ndjson"
-kind = "upsert"
-key = "id"
-retain = "window"
-columns = { id = "string", v = "string" }
-
-[source.events]
-location = "s3://hw-test/PREFIX/events"
-layout = "%Y%m%d/%H%M"
-format = "ndjson"
-kind = "append"
-step = "1m"
-columns = { id = "string", n = "int64" }
-
-[document]
-sql = "document.sql"
-id = "id"
-
-[index]
-kind = "tantivy"
-path = "./index"
-
-[store."s3://hw-test"]
-endpoint = "ENDPOINT"
-allow_http = true
-timeout = "2s"
-"#;
-
-const SQL: &str = "SELECT items.id, items.v, count(events.n) AS events, sum(events.n) AS total \
-                   FROM items LEFT JOIN events ON events.id = items.id GROUP BY items.id, items.v";
+/// The pipeline of seconds, sources and state in the bucket.
+fn pipeline(bucket: &Bucket, endpoint: &str) -> String {
+    let inside = |folder: &str| format!("\"s3://hw-test/{}/{folder}\"", bucket.prefix);
+    let mut toml = SECONDS
+        .replace("window = \"2m\"", "window = \"3m\"")
+        .replace("poll = \"50ms\"", "poll = \"200ms\"\nlease = \"5s\"\nhold_after = \"never\"\nmax_skew = \"1m\"");
+    for folder in ["state", "lake", "events"] {
+        toml = toml.replace(&format!("\"./{folder}\""), &inside(folder));
+    }
+    let store = "endpoint = \"ENDPOINT\"\nallow_http = true\ntimeout = \"2s\"\n".replace("ENDPOINT", endpoint);
+    toml + "\n[store.\"s3://hw-test\"]\n" + &store
+}
 
 /// What requests meet, and how often of a hundred faults of their kind.
 fn faults() -> Vec<(Kind, Fault, u64)> {
@@ -142,43 +108,26 @@ type Files = Arc<Mutex<BTreeMap<String, Landed>>>;
 
 /// Lands files straight in the store: most are new, some late, some far too late, some replaced, some broken, some removed.
 struct Feeder {
-    stop: Arc<AtomicBool>,
     files: Files,
-    thread: Option<std::thread::JoinHandle<()>>,
+    work: Background,
 }
 
 impl Feeder {
     fn start(bucket: &Arc<Bucket>, seed: u64) -> Self {
-        let (stop, files) = (Arc::new(AtomicBool::new(false)), Files::default());
-        let (stopped, landed, bucket) = (stop.clone(), files.clone(), bucket.clone());
-        let thread = std::thread::spawn(move || {
-            let mut dice = Dice(seed | 1);
-            let mut n = 0;
-            while !stopped.load(Ordering::Relaxed) {
-                n += 1;
-                feed(&bucket, &landed, &mut dice, n);
-                std::thread::sleep(Duration::from_millis(100 + dice.roll(300)));
-            }
+        let files = Files::default();
+        let (landed, bucket) = (files.clone(), bucket.clone());
+        let (mut dice, mut n) = (Dice(seed | 1), 0);
+        let work = Background::start(move || {
+            n += 1;
+            feed(&bucket, &landed, &mut dice, n);
+            std::thread::sleep(Duration::from_millis(100 + dice.roll(300)));
         });
-        Self { stop, files, thread: Some(thread) }
+        Self { files, work }
     }
 
     fn end(mut self) -> BTreeMap<String, Landed> {
-        self.halt();
+        self.work.halt();
         self.files.lock().unwrap().clone()
-    }
-
-    fn halt(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
-    }
-}
-
-impl Drop for Feeder {
-    fn drop(&mut self) {
-        self.halt();
     }
 }
 
@@ -239,7 +188,7 @@ struct Records {
 
 impl Records {
     fn gather(&mut self, bucket: &Bucket) {
-        let folder = bucket.key("state/soak/log");
+        let folder = bucket.key("state/live/log");
         bucket.runtime.block_on(async {
             let mut listed: Vec<Path> =
                 bucket.store.list(Some(&folder)).map_ok(|object| object.location).try_collect().await.unwrap();
@@ -315,14 +264,6 @@ impl Records {
     }
 }
 
-fn lines(log: &str) -> impl Iterator<Item = Value> {
-    log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok())
-}
-
-fn batches(log: &str) -> usize {
-    lines(log).filter(|line| line["mode"] == "full").count()
-}
-
 /// What kind of a line of the log it is: `None` if no operator could act on it.
 fn kind_of(line: &str, operations: &str) -> Option<String> {
     let said = |start: &str| line.strip_prefix(start).map(str::to_owned);
@@ -360,8 +301,7 @@ fn kinds(log: &str) -> (BTreeMap<String, u64>, Vec<&str>) {
 /// Runs the soak, and tells its figures.
 pub fn soak(bucket: Bucket, plan: &Plan) -> String {
     let (proxy, bucket) = (Proxy::start(&bucket.endpoint), Arc::new(bucket));
-    let toml = PIPELINE.replace("PREFIX", &bucket.prefix).replace("ENDPOINT", &proxy.endpoint());
-    let lake = Lake::new(&toml, SQL);
+    let lake = Lake::new(&pipeline(&bucket, &proxy.endpoint()), SECONDS_SQL);
     let (begin, mut dice) = (Instant::now(), Dice(plan.seed | 1));
     let feeder = Feeder::start(&bucket, plan.seed);
     proxy.at_random(plan.seed, plan.percent, &faults());

@@ -111,7 +111,8 @@ impl Faulty {
     }
 }
 
-async fn cut(found: GetResult) -> Result<GetResult> {
+/// The first half of what was found, which claims to be all.
+pub(crate) async fn cut(found: GetResult) -> Result<GetResult> {
     let (meta, range, attributes) = (found.meta.clone(), found.range.clone(), found.attributes.clone());
     let bytes = found.bytes().await?;
     let half = bytes.slice(..bytes.len() / 2);
@@ -119,7 +120,8 @@ async fn cut(found: GetResult) -> Result<GetResult> {
     Ok(GetResult { payload, meta, range, attributes })
 }
 
-fn broken() -> Error {
+/// A connection that ended before its answer.
+pub(crate) fn broken() -> Error {
     Error::Generic { store: "faulty", source: "connection reset".into() }
 }
 

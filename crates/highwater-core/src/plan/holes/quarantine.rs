@@ -9,20 +9,22 @@ use super::Ledger;
 use crate::file::SourceName;
 use crate::holes::{ClosedHole, Hole, HoleCause, HoleEnd, OPEN_KEPT};
 use crate::log::{Cursor, PipelineState, SourceState};
+use crate::partition::Partition;
 use crate::policy::SourcePolicy;
 use crate::receipt::Quarantined;
 
 /// What the record with these cursors means for the holes of files in quarantine. Only a batch's end tells which of its
 /// files could not be read.
-pub(crate) fn quarantine(
+pub(crate) fn quarantine<'a>(
     clock: Timestamp,
     state: &PipelineState,
     cursors: &BTreeMap<SourceName, Cursor>,
-    policies: &BTreeMap<SourceName, &SourcePolicy>,
+    policies: impl Iterator<Item = &'a SourcePolicy>,
 ) -> (Vec<Hole>, Vec<ClosedHole>) {
     let mut ledger = Ledger::new(clock, &state.holes);
     let (no_state, no_cursor) = (SourceState::default(), Cursor::default());
-    for (name, policy) in policies {
+    for policy in policies {
+        let name = &policy.name;
         let before = state.sources.get(name).unwrap_or(&no_state);
         let cursor = cursors.get(name).unwrap_or(&no_cursor);
         let ours = |hole: &&Hole| hole.source == *name && hole.cause == HoleCause::Quarantined;
@@ -91,14 +93,12 @@ fn count_rest(ledger: &mut Ledger<'_>, policy: &SourcePolicy, files: &[&Quaranti
 
 /// The file's partition; where the source has no time, the instant at which it was found.
 fn range_of(entry: &Quarantined, policy: &SourcePolicy) -> (Timestamp, Timestamp) {
-    let located = policy.partitioned().and_then(|time| Some((time, time.layout.locate(&entry.version.path).ok()?)));
-    match located {
-        Some((time, located)) => {
-            let partition = time.calendar.holding_civil(located.civil);
-            (partition.start, partition.end)
-        }
-        None => (entry.since, entry.since),
-    }
+    let partition = partition_of(&entry.version.path, policy);
+    partition.map_or((entry.since, entry.since), |partition| (partition.start, partition.end))
+}
+
+fn partition_of(path: &str, policy: &SourcePolicy) -> Option<Partition> {
+    policy.partitioned()?.partition_of(path).ok()
 }
 
 fn end_of(path: &str, policy: &SourcePolicy, before: &SourceState, cursor: &Cursor) -> HoleEnd {
@@ -108,9 +108,6 @@ fn end_of(path: &str, policy: &SourcePolicy, before: &SourceState, cursor: &Curs
         return HoleEnd::Filled;
     }
     let bound = cursor.evict_before.max(before.evict_before);
-    let start = policy.partitioned().and_then(|time| {
-        let located = time.layout.locate(path).ok()?;
-        Some(time.calendar.holding_civil(located.civil).start)
-    });
+    let start = partition_of(path, policy).map(|partition| partition.start);
     if start.is_some() && start < bound { HoleEnd::LeftWindow } else { HoleEnd::Removed }
 }

@@ -53,9 +53,8 @@ pub(super) fn tend(ledger: &mut Ledger<'_>, look: &Look<'_>) {
     let Some(from) = look.usual_from() else { return };
     let first = touched.iter().map(|hole| hole.from).fold(from, Timestamp::min);
     let fills = look.fills(first);
-    for hole in touched {
-        let usual = usual(look, &fills, &open, from, look.times.watermark);
-        if let Some(usual) = usual.enough() {
+    if let Some(usual) = usual(look, &fills, &open, from, look.times.watermark).enough() {
+        for hole in touched {
             recheck(ledger, look, hole, &fills, &changed, usual);
         }
     }
@@ -88,11 +87,10 @@ impl Look<'_> {
     }
 
     fn partition_of(&self, path: &str) -> Option<Partition> {
-        if let Some(file) = self.facts.view.files().get(path) {
-            return file.partition;
+        match self.facts.view.files().get(path) {
+            Some(file) => file.partition,
+            None => self.time.partition_of(path).ok(),
         }
-        let located = self.time.layout.locate(path).ok()?;
-        Some(self.time.calendar.holding_civil(located.civil))
     }
 
     /// Where the partitions begin that say what is usual: one window back, in the live range.

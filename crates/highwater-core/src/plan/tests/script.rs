@@ -196,8 +196,8 @@ impl World {
                 .collect(),
             false => plan.learnt(&self.state),
         };
-        let policies = self.sources.iter().map(|(name, known)| (name.clone(), known.lister.policy())).collect();
-        let (opened, ended) = quarantine(plan.clock, &self.state, &sources, &policies);
+        let policies = self.sources.values().map(|known| known.lister.policy());
+        let (opened, ended) = quarantine(plan.clock, &self.state, &sources, policies);
         let (watermark, holes) = (plan.watermark, [plan.holes.clone(), opened].concat());
         let closed = [plan.closed.clone(), ended].concat();
         let body = if plan.changes() {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
+use highwater_core::driver::GRACE;
 use highwater_core::lease::Wait;
 use highwater_core::plan::Plan;
 use highwater_core::ports::Clock;
@@ -13,25 +13,21 @@ use serde::Serialize;
 
 use crate::cli::args::{BatchArgs, OnceArgs, VerifyArgs};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::output::Output;
+use crate::cli::output::{Latest, Output};
 use crate::cli::signals::{Stop, asked};
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::engine::{Access, LookAhead, Pipeline};
 
-/// How long a batch may take to end after a stop was asked for.
-const GRACE: Duration = Duration::from_secs(4);
-
 /// One batch over everything in the window.
 pub async fn once(config: Config, args: &OnceArgs, stop: Stop, output: &Output) -> Result<Exit, CliError> {
     let pipeline = Pipeline::open(Arc::new(config), Arc::new(SystemClock), Access::Write)?;
-    let mut told = None;
+    let mut waiting = Latest::default();
     let mut tell = |wait: &Wait| {
         let text = wait.to_string();
-        if told.as_ref() != Some(&text) {
+        if waiting.is_news(&text) {
             output.note(&text);
-            told = Some(text);
         }
     };
     let batch = pipeline.once(args.batch.now, args.accept_removals, output.batch_progress(), &mut tell);

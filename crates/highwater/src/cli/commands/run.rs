@@ -13,7 +13,7 @@ use highwater_core::receipt::Alarm;
 
 use crate::cli::args::{RunArgs, ServeArgs};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::output::Output;
+use crate::cli::output::{Latest, Output};
 use crate::cli::signals::{Stop, asked};
 use crate::cli::text;
 use crate::clock::SystemClock;
@@ -173,16 +173,16 @@ struct Lines<'a> {
     json: bool,
     site: &'a Site,
     /// What was last complained of: a fault that stands is told once.
-    failing: Option<String>,
+    failing: Latest,
     /// Alarms that stand, and were told.
     standing: BTreeMap<(String, Option<SourceName>), Alarm>,
     /// What is waited for, and was told.
-    waiting: Option<String>,
+    waiting: Latest,
 }
 
 impl<'a> Lines<'a> {
     fn new(output: &'a Output, json: bool, site: &'a Site) -> Self {
-        Self { output, json, site, failing: None, standing: BTreeMap::new(), waiting: None }
+        Self { output, json, site, failing: Latest::default(), standing: BTreeMap::new(), waiting: Latest::default() }
     }
 
     /// Tells an alarm once when it arises, and once when it is over.
@@ -203,9 +203,8 @@ impl Reports for Lines<'_> {
     fn waits(&mut self, wait: &Wait) {
         let text = wait.to_string();
         self.site.waits(text.clone());
-        if self.waiting.as_ref() != Some(&text) {
+        if self.waiting.is_news(&text) {
             self.output.note(&text);
-            self.waiting = Some(text);
         }
     }
 
@@ -215,14 +214,14 @@ impl Reports for Lines<'_> {
 
     fn begin(&mut self, claimed: &Claimed) {
         self.site.begin(claimed);
-        if self.waiting.take().is_some() {
+        if self.waiting.ends() {
             self.output.note("the pipeline is ours now");
         }
     }
 
     fn tick(&mut self, report: &BatchReport, tick: &TickReport, changed: bool) {
         self.site.ticked(report, tick);
-        if self.failing.take().is_some() {
+        if self.failing.ends() {
             self.output.note("back again");
         }
         self.alarms(&report.alarms);
@@ -236,9 +235,8 @@ impl Reports for Lines<'_> {
     fn failed(&mut self, fault: &Fault) {
         self.site.failed(fault);
         let text = fault.to_string();
-        if self.failing.as_ref() != Some(&text) {
+        if self.failing.is_news(&text) {
             self.output.note(format_args!("trying again: {text}"));
-            self.failing = Some(text);
         }
     }
 }

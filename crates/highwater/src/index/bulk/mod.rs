@@ -112,9 +112,7 @@ pub async fn deliver(
     loop {
         match delivery.step()? {
             Step::Send(changes) => {
-                if !lease.holds() {
-                    return Err(Fault::Fenced("the lease ended while a batch was delivered".into()));
-                }
+                lease.check()?;
                 let answer = transport.send(sequence, &changes).await;
                 delivery.answered(answer)?;
             }

@@ -25,7 +25,7 @@ fn claims_only(case: &Case) -> bool {
 #[test]
 fn a01_aborted_scan_moves_nothing() {
     let s3 = minute_00(209);
-    let case = Case::bucket(TOML, &s3);
+    let case = Case::bucket(&TOML, &s3);
     case.tick("10:03");
     let before = (case.lake.dump(), case.numbers("batch"), case.status()["watermark"].clone());
     // The last of three pages has news; the second does not come.
@@ -105,7 +105,7 @@ fn a05_more_keys_than_a_page_holds() {
         format!("{start}<NextContinuationToken>same</NextContinuationToken></ListBucketResult>")
     }
     let s3 = minute_00(251);
-    let case = Case::bucket(TOML, &s3);
+    let case = Case::bucket(&TOML, &s3);
     s3.script(|asked| {
         match asked.query.contains_key("start-after") && asked.query.contains_key("continuation-token") {
             true => Deed::Refuse(400, "InvalidArgument"),
@@ -138,7 +138,7 @@ fn a06_crash_between_any_two_reads() {
     let names = ["f1", "f2", "f3", "f4", "f5"];
     let fresh = || {
         let s3 = S3::start();
-        let case = Case::bucket(TOML, &s3);
+        let case = Case::bucket(&TOML, &s3);
         for (n, name) in names.iter().enumerate() {
             case.land(0, &format!("{name}.ndjson"), rows(&[(&(n + 1).to_string(), "a")]));
         }

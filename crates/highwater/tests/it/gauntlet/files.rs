@@ -27,7 +27,7 @@ fn a10_content_encoding_gzip_is_inflated_once() {
     let stored = encoder.finish().unwrap();
     for headers in ["", "Content-Encoding: gzip\r\n"] {
         let s3 = S3::start();
-        let case = Case::bucket(TOML, &s3);
+        let case = Case::bucket(&TOML, &s3);
         s3.put_with(&format!("in/{}", at(0, "x.ndjson.gz")), stored.clone(), headers);
         let batch = case.tick("10:03");
         assert_eq!((changes(&batch), case.ids().as_str()), ((2, 0), "1 2"), "{headers:?}: {batch}");
@@ -56,7 +56,7 @@ fn a13_file_overwritten_while_it_is_read() {
         (0..20).map(|n| rows(&[(&n.to_string(), &value)])).collect()
     };
     let s3 = S3::start();
-    let case = Case::bucket(TOML, &s3);
+    let case = Case::bucket(&TOML, &s3);
     fs::write(case.lake.path("document.sql"), "SELECT id, left(v, 3) AS v FROM items").unwrap();
     s3.put(&key, version("one", 500_000));
     let (began, swapped) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));

@@ -11,7 +11,7 @@ const ODD: [&str; 8] = ["a b", "a+b", "a%20b", "100%", "x,y", "\u{e9}", "e\u{301
 #[test]
 fn a19_keys_of_any_bytes() {
     let s3 = S3::start();
-    for case in [Case::bucket(TOML, &s3), Case::items()] {
+    for case in [Case::bucket(&TOML, &s3), Case::items()] {
         for (n, name) in ODD.iter().enumerate() {
             case.land(0, &format!("{name}.ndjson"), rows(&[(&n.to_string(), name)]));
         }

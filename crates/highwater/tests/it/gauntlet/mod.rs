@@ -13,39 +13,20 @@ mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lake::{Lake, eventually, text};
+use crate::lake::{ITEMS, Lake, eventually, text};
 use server::{BUCKET, S3};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-const TOML: &str = r#"
-[pipeline]
-name = "items"
-state = "./state"
-step = "1m"
-window = "3h"
-settle = "2m"
-poll = "50ms"
-
-[source.items]
-location = "./lake"
-layout = "dt=%Y-%m-%d/hr=%H/min=%M"
-format = "ndjson"
-kind = "append"
-columns = { id = "string", v = "string" }
-
-[document]
-sql = "document.sql"
-id = "id"
-
-[index]
-kind = "tantivy"
-path = "./index"
-"#;
+/// The pipeline of `ITEMS`, with the gauntlet's window and settle.
+static TOML: LazyLock<String> = LazyLock::new(|| {
+    ITEMS.replace("window = \"1h\"", "window = \"3h\"").replace("settle = \"10s\"", "settle = \"2m\"")
+});
 
 /// What [`Case::check`] may take for granted.
 #[derive(Clone, Copy)]
@@ -72,7 +53,7 @@ impl Case {
     }
 
     fn items() -> Self {
-        Self::local(TOML, "SELECT id, v FROM items")
+        Self::local(&TOML, "SELECT id, v FROM items")
     }
 
     /// The lake in a bucket, the state in a folder.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+
+use crate::proxy::{Message, reset};
 
 /// The bucket that it has.
 pub const BUCKET: &str = "lake";
@@ -300,25 +302,15 @@ fn xml(text: &str) -> String {
 }
 
 fn read(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let mut words = line.split(' ');
-    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        headers.insert(name.to_lowercase(), value.to_owned());
-    }
-    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let mut message = Message::head(reader).ok()??;
+    message.read_body(reader, false).ok()?;
+    let (method, target) = (message.method().to_owned(), message.target());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let path = percent_encoding::percent_decode_str(path).decode_utf8().unwrap();
     let key = path.trim_start_matches('/').strip_prefix(BUCKET).unwrap_or_default().trim_start_matches('/').to_owned();
-    Some(Asked { method, key, query, headers, body })
+    let headers = message.headers.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
+    Some(Asked { method, key, query, headers, body: message.body })
 }
 
 /// Sends `body`, with a Content-Length of its own.
@@ -334,16 +326,6 @@ fn cut(stream: TcpStream, answer: &Answer, at: usize, end: End) {
     let length = if matches!(end, End::Short) { body.len() } else { answer.body.len() };
     let _ = send(&stream, answer, body, length);
     if matches!(end, End::Reset) {
-        reset(stream);
+        reset(stream).unwrap();
     }
-}
-
-/// Gone without a farewell: a linger of nothing makes the close a reset.
-fn reset(stream: TcpStream) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-    let _inside = runtime.enter();
-    stream.set_nonblocking(true).unwrap();
-    let stream = tokio::net::TcpStream::from_std(stream).unwrap();
-    #[allow(deprecated)]
-    stream.set_linger(Some(std::time::Duration::ZERO)).unwrap();
 }

@@ -9,7 +9,7 @@ use crate::lake::{rows, text};
 #[test]
 fn a38_gone_between_list_and_get() {
     let s3 = S3::start();
-    let case = Case::bucket(TOML, &s3);
+    let case = Case::bucket(&TOML, &s3);
     case.land(0, "a.ndjson", rows(&[("1", "a")]));
     case.land(0, "b.ndjson", rows(&[("2", "b")]));
     let (server, key) = (s3.clone(), format!("in/{}", at(0, "b.ndjson")));
@@ -41,7 +41,7 @@ fn a38_gone_between_list_and_get() {
 #[test]
 fn a38_listed_for_ever_and_never_there() {
     let s3 = S3::start();
-    let case = Case::bucket(TOML, &s3);
+    let case = Case::bucket(&TOML, &s3);
     case.land(0, "a.ndjson", rows(&[("1", "a")]));
     case.land(0, "b.ndjson", rows(&[("2", "b")]));
     case.tick("10:03");
