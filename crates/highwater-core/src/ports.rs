@@ -100,6 +100,9 @@ pub struct Attempt {
     pub sources: BTreeMap<SourceName, SourceInput>,
     /// True when the sink and the log may disagree: trust nothing but the sink's own (id, hash) pairs.
     pub compare_all: bool,
+    /// What could not be listed while the sink may hold documents of files that no record pins, as `source: prefix`. Such a
+    /// document looks deleted, so that nothing may be changed or deleted where this is not empty.
+    pub unseen: Vec<String>,
     /// Recent numbers that are no committed batch: what the sink holds under one of them is to be repaired.
     pub void: Vec<Sequence>,
 }

@@ -119,9 +119,10 @@ pub struct Receipt {
     pub duplicate_ids: u64,
     /// Files that could not be read in this batch.
     pub quarantined: Vec<Quarantined>,
-    /// True while rows of a pinned version are not at hand, so that nothing may be deleted.
+    /// True while rows may be lacking, so that nothing may be deleted: those of a pinned version are not at hand, or the
+    /// index may hold documents of files that could not be listed.
     pub add_only: bool,
-    /// The first of these versions, as `source: path`.
+    /// The first of these files and prefixes, as `source: path`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacking: Vec<String>,
     /// Milliseconds by phase: `read`, `transform`, `difference`, `apply`, `commit`, `total`.

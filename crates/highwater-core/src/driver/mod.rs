@@ -75,6 +75,8 @@ pub struct Driver {
     requests: Option<Requests>,
     /// What the last batch lacked, if it could only add.
     lacking: Vec<String>,
+    /// The last batch could only add because looks had failed: once none does, another one makes good what it left out.
+    owes_batch: bool,
 }
 
 /// What one tick did.
@@ -120,7 +122,8 @@ impl Driver {
         let stamp = executor.stamp().await?;
         let state = &session.claimed.state;
         let traces = executor.traces(&state.void).await?;
-        let compare_all = state.gap.is_some() || stamp != state.stamp || traces || !executor.is_current();
+        let compare_all =
+            state.gap.is_some() || state.add_only || stamp != state.stamp || traces || !executor.is_current();
         let sink_is_ahead = traces || stamp.is_some() && stamp != state.stamp;
         let mut driver = Self::resume(policy, sources, session, compare_all);
         driver.sink_is_ahead = sink_is_ahead;
@@ -147,6 +150,7 @@ impl Driver {
             since_snapshot: commit::SinceSnapshot { records, changes },
             requests: None,
             lacking: Vec::new(),
+            owes_batch: false,
         }
     }
 
@@ -204,6 +208,7 @@ impl Driver {
             match self.execute(executor, &attempt, &give_up).await? {
                 Executed::Committed(committed) => {
                     let record = self.record(ports, &plan, *committed).await?;
+                    self.owes_batch = !attempt.unseen.is_empty();
                     executor.recorded();
                     carried_out(ports.orders, orders).await;
                     return Ok(self.report(ports, plan, Some(record), listed));
@@ -344,12 +349,29 @@ impl Driver {
 
     /// Fails with the first look that failed.
     pub fn require_complete(&self) -> Result<(), Fault> {
-        for (name, lister) in &self.listers {
-            if let Some((prefix, why)) = lister.view().failures().next() {
-                return Err(Fault::Unavailable(format!("source {name}: listing {prefix:?} failed: {why}")));
+        match self.failures().next() {
+            Some((name, prefix, why)) => {
+                Err(Fault::Unavailable(format!("source {name}: listing {prefix:?} failed: {why}")))
             }
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Looks that failed, by source and prefix, with the reasons.
+    fn failures(&self) -> impl Iterator<Item = (&SourceName, &str, &str)> {
+        let by_source = self.listers.iter().map(|(name, lister)| (name, lister.view().failures()));
+        by_source.flat_map(|(name, failures)| failures.map(move |(prefix, why)| (name, prefix, why)))
+    }
+
+    /// The prefixes that could not be listed, where the sink may hold documents of files that no record pins: a batch that
+    /// was committed and not recorded took them in.
+    fn unseen(&self) -> Vec<String> {
+        if !(self.sink_is_ahead || self.state().add_only) {
+            return Vec::new();
+        }
+        self.failures()
+            .map(|(name, prefix, _)| format!("{name}: {}", if prefix.is_empty() { "/" } else { prefix }))
+            .collect()
     }
 
     /// The first batch of a table that keeps its rows for ever needs everything since its start: what it missed would
@@ -367,7 +389,7 @@ impl Driver {
     pub fn needs_batch(&self, plan: &Plan, reads_watermark: bool) -> bool {
         plan.changes()
             || self.state().add_only && plan.sources.values().any(|source| !source.change.returned.is_empty())
-            || self.compare_all && self.has_data(plan)
+            || (self.compare_all || self.owes_batch && self.require_complete().is_ok()) && self.has_data(plan)
             || reads_watermark && plan.advances() && self.has_data(plan)
     }
 
@@ -403,6 +425,7 @@ impl Driver {
             watermark: plan.watermark,
             sources,
             compare_all: self.compare_all || self.state().add_only,
+            unseen: self.unseen(),
             void: self.state().void.clone(),
         }
     }
@@ -502,7 +525,7 @@ fn lacking(files: &[String], since: Timestamp) -> Option<Alarm> {
         return None;
     }
     let detail = format!(
-        "documents are only added, none is changed or deleted, until these files can be read again or are removed: {}",
+        "documents are only added, none is changed or deleted, until these can be listed and read again or are removed: {}",
         files.join("; ")
     );
     Some(Alarm { kind: ADD_ONLY.into(), source: None, since, detail })

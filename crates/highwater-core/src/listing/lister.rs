@@ -142,9 +142,17 @@ impl SourceLister {
         let range = LiveRange::new(time, clock, watermark, before);
         let from = range.from;
         let spans = self.spans(time, range);
-        let (due, folders) = self.due(time, spans.as_deref(), clock, everything);
-        for folder in folders {
-            looks += self.list_folders(store, clock, folder).await;
+        let (mut due, folders) = self.due(time, spans.as_deref(), clock, everything);
+        let known = if folders.is_empty() { Vec::new() } else { self.prefixes.combinations.clone() };
+        for folder in &folders {
+            looks += self.list_folders(store, clock, folder.clone()).await;
+        }
+        if !folders.is_empty() && self.prefixes.combinations != known {
+            // What was found is listed at once, so that no tick takes it for known and does not know its files.
+            let spans = self.spans(time, range);
+            let live = spans.iter().flat_map(|spans| &spans.live);
+            let is_new = |span: &&PrefixSpan| !known.contains(&self.prefixes.combinations[span.combination]);
+            due.extend(live.filter(is_new).map(|span| span.prefix.clone()));
         }
         looks += self.list(store, clock, due).await;
         looks + self.look_further_back(store, time, clock, watermark, before, from).await
@@ -268,7 +276,8 @@ impl SourceLister {
             let prefix_count = names.len();
             if combination == 0 {
                 for (prefix, folder) in &self.folders {
-                    items.push(Item { zone: Zone::Discovery, looked: folder.looked, settled: None });
+                    let settled = (!folder.complete).then_some(Timestamp::MIN);
+                    items.push(Item { zone: Zone::Discovery, looked: folder.looked, settled });
                     names.push(prefix);
                 }
             }

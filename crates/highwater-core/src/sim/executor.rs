@@ -141,7 +141,7 @@ impl Model {
 
     /// What differs from the sink.
     async fn difference(&mut self, attempt: &Attempt, parts: &Parts) -> Result<(Vec<Change>, Mode), Fault> {
-        let add_only = !parts.lacking.is_empty();
+        let add_only = is_add_only(attempt, parts);
         let affected = if add_only { None } else { self.affected(attempt) };
         let watermark = self.reads_watermark().then_some(attempt.watermark);
         let wanted = documents(&parts.here, watermark);
@@ -208,6 +208,10 @@ impl Model {
     }
 }
 
+fn is_add_only(attempt: &Attempt, parts: &Parts) -> bool {
+    !(parts.lacking.is_empty() && attempt.unseen.is_empty())
+}
+
 fn unreachable_sink() -> Fault {
     Fault::Unavailable("the sink is out of reach".into())
 }
@@ -237,12 +241,13 @@ impl Executor for Model {
         }
         let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
         self.commit(stamp, staged, lease).await?;
-        self.cold = !parts.lacking.is_empty();
+        let add_only = is_add_only(attempt, &parts);
+        self.cold = add_only;
         self.keep_only(attempt);
-        let lacking: Vec<String> =
-            parts.lacking.iter().map(|(name, version)| format!("{name}: {}", version.path)).collect();
+        let files = parts.lacking.iter().map(|(name, version)| format!("{name}: {}", version.path));
+        let lacking = attempt.unseen.iter().cloned().chain(files).collect();
         let documents = self.port.world().sink.documents().len() as u64;
-        let receipt = Receipt { mode, documents, add_only: !lacking.is_empty(), lacking, ..Receipt::default() };
+        let receipt = Receipt { mode, documents, add_only, lacking, ..Receipt::default() };
         Ok(Executed::Committed(Box::new(Committed { receipt, spec: None })))
     }
 

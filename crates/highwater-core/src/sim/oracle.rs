@@ -33,6 +33,15 @@ impl fmt::Display for Violation {
     }
 }
 
+/// A listing that succeeded.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub source: SourceName,
+    pub prefix: String,
+    /// The folders that it showed, where it was one of folders: of what is below them it tells nothing.
+    pub folders: Option<Vec<String>>,
+}
+
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
@@ -48,6 +57,8 @@ pub(super) struct Oracle {
     writers: BTreeMap<Sequence, (usize, u64)>,
     /// When each session last listed a prefix completely, by its clock at the beginning of the listing.
     listings: [BTreeMap<(SourceName, String), Timestamp>; HOSTS],
+    /// What each session's listings have covered so far.
+    looks: [Vec<Look>; HOSTS],
     /// Sources of which a listing hid something.
     lies: BTreeSet<SourceName>,
     /// When a pinned version was pinned, in true time.
@@ -64,6 +75,23 @@ pub(super) struct Oracle {
 impl Oracle {
     pub fn session(&mut self, host: usize) {
         self.listings[host].clear();
+        self.looks[host].clear();
+    }
+
+    pub fn looked(&mut self, host: usize, look: Look) {
+        self.looks[host].push(look);
+    }
+
+    /// True if some listing of the session, had the file been there, would have shown it.
+    fn looked_for(&self, host: usize, source: &SourceName, path: &str) -> bool {
+        self.looks[host].iter().any(|look| {
+            let Some(rest) = path.strip_prefix(look.prefix.as_str()).filter(|_| look.source == *source) else {
+                return false;
+            };
+            let shown =
+                |folders: &Vec<String>| rest.split_once('/').is_some_and(|(name, _)| folders.iter().any(|f| f == name));
+            !look.folders.as_ref().is_some_and(shown)
+        })
     }
 
     pub fn listed(&mut self, host: usize, source: &SourceName, prefix: &str, clock: Timestamp) {
@@ -103,7 +131,35 @@ impl World {
             let detail = format!("host {host} writes under {sequence}, record {last} stands");
             self.oracle.broken("what was committed is not touched", detail);
         }
+        self.check_looks(host, change);
         self.sink.write(sequence, change);
+    }
+
+    /// What a document says of a file that no record pins, a batch that was never recorded put there: it stays until a
+    /// listing was made that could have shown the file.
+    fn check_looks(&mut self, host: usize, change: &Change) {
+        let Some(before) = self.sink.documents().remove(&change.id) else { return };
+        let after = change.content.as_deref().unwrap_or_default();
+        let goes = |value: &&str| !after.split(' ').any(|stays| stays == *value);
+        for (source, path) in before.split(' ').filter(goes).filter_map(file_of) {
+            let pinned = self.oracle.state.sources.get(&source).is_some_and(|source| source.live.contains_key(path));
+            if !(pinned || self.may_have_left(host, &source, path) || self.oracle.looked_for(host, &source, path)) {
+                let detail =
+                    format!("{source}/{path} leaves document {}, and host {host} did not look for it", change.id);
+                self.oracle.broken("no delete from a failed look", detail);
+            }
+        }
+    }
+
+    /// True if the path names a time that the session's clock may have pushed out of the window, or that lies too far
+    /// ahead of it.
+    fn may_have_left(&self, host: usize, source: &SourceName, path: &str) -> bool {
+        let Some(time) = self.lake.policies().get(source).and_then(|policy| policy.partitioned()) else { return false };
+        let (Some(start), Some(clock)) = (self.lake.start_of(source, path), self.hosts[host].tick_clock) else {
+            return false;
+        };
+        let frontier = time.calendar.frontier(clock, time.settle);
+        start < time.eviction_bound(frontier, None) || start > clock + time.max_skew
     }
 
     /// The sink took a stamp.
@@ -341,6 +397,12 @@ impl World {
             self.check_index("after a tick");
         }
     }
+}
+
+/// The source and path of a value that names a version.
+fn file_of(value: &str) -> Option<(SourceName, &str)> {
+    let (source, version) = value.split_once('/')?;
+    Some((SourceName::new(source), version.rsplit_once('#')?.0))
 }
 
 fn ids(lake: &Lake, version: &FileVersion) -> u8 {

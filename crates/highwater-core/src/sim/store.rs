@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::history::{Point, Trouble};
 use super::lake::Lake;
+use super::oracle;
 use super::world::Port;
 use crate::file::{FileVersion, SeenFile, SourceName};
 use crate::ports::{Fault, Store};
@@ -72,6 +73,11 @@ impl Port {
             _ => Ok(seen),
         }
     }
+
+    fn looked(&self, source: &SourceName, prefix: &str, folders: Option<Vec<String>>) {
+        let look = oracle::Look { source: source.clone(), prefix: prefix.into(), folders };
+        self.world().oracle.looked(self.host, look);
+    }
 }
 
 #[async_trait]
@@ -81,12 +87,16 @@ impl Store for Port {
             let files = lake.files_at(source, at).into_iter().filter(|version| version.path.starts_with(prefix));
             files.map(|version| SeenFile { version, modified: None }).collect()
         };
-        self.look(source, prefix, see).await
+        let files = self.look(source, prefix, see).await?;
+        self.looked(source, prefix, None);
+        Ok(files)
     }
 
     async fn folders(&self, source: &SourceName, prefix: &str) -> Result<Vec<String>, Fault> {
         let see = |lake: &Lake, at| lake.folders_at(source, prefix, at).into_iter().collect();
-        self.look(source, prefix, see).await
+        let folders = self.look(source, prefix, see).await?;
+        self.looked(source, prefix, Some(folders.clone()));
+        Ok(folders)
     }
 
     fn skipped(&self, _source: &SourceName) -> Vec<String> {

@@ -83,4 +83,20 @@ mod found {
             [run(0), land(0, 1, 0), lost, run(0), gone, hour, deaf, run(0), crash, wait, Step::Mend, run(0), run(0)];
         check(setup(&[Kind::Short]), &steps);
     }
+
+    /// A batch is committed and never recorded; the next session cannot list the folder of its file, nor the one above it,
+    /// which names a captured value. Its documents stay until it was looked for.
+    #[test]
+    fn what_an_unrecorded_batch_put_in_stays_until_its_files_were_looked_for() {
+        let lost = Step::Arm { point: Point::SinkWrite, skip: 0, times: 7, trouble: Trouble::Lose };
+        let deaf = Step::Arm { point: Point::SourceList, skip: 0, times: 8, trouble: Trouble::Fail };
+        let some = Step::Run { host: 0, gates: 21, everything: false };
+        let deafen = |deaf| Step::Deafen { host: 0, deaf };
+        let mut steps = vec![land(1, 8, 2), land(0, 2, 1), run(0), run(0), land(1, 2, 1)];
+        steps.extend([deafen(true), Step::Wait { seconds: 17 }, lost, run(0), run(0), deafen(false), run(0), some]);
+        steps.extend([Step::Wait { seconds: 35 }, deaf, run(0), run(0), run(0), run(0)]);
+        steps.extend([Step::Wait { seconds: 886 }, run(0)]);
+        let setup = Setup { leased_log: false, end_by_crash: false, ..setup(&[Kind::Short, Kind::Captured]) };
+        check(Setup { on_lag: OnLag::Halt, ..setup }, &steps);
+    }
 }

@@ -399,7 +399,7 @@ impl Executor for Engine {
         let read_ms = whole.ms();
         self.open_sink()?;
         let tables = self.tables(&mut parts)?;
-        let add_only = !parts.lacking.is_empty();
+        let add_only = !(parts.lacking.is_empty() && attempt.unseen.is_empty());
         let mut applied = self.apply(attempt, tables.clone(), add_only).await;
         if applied.is_err() && std::mem::take(&mut self.out_of_memory) && !self.budget.query.frugal {
             self.budget.query.frugal = true;
@@ -426,8 +426,8 @@ impl Executor for Engine {
         let read = std::mem::take(&mut self.read);
         receipt.files_read = read.files;
         receipt.files_dropped = attempt.sources.values().map(|input| input.dropped.len() as u64).sum();
-        let named = parts.lacking.iter().take(NAMED_REJECTS);
-        receipt.lacking = named.map(|(source, version)| format!("{source}: {}", version.path)).collect();
+        let files = parts.lacking.iter().map(|(source, version)| format!("{source}: {}", version.path));
+        receipt.lacking = attempt.unseen.iter().cloned().chain(files).take(NAMED_REJECTS).collect();
         receipt.rejected_rows += read.rejected_rows;
         name_rejects(&mut receipt, read.rejected);
         for (phase, ms) in [("read", read_ms), ("commit", commit.ms()), ("total", whole.ms())] {

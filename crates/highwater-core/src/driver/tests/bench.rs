@@ -170,7 +170,7 @@ impl Executor for Model {
         }
         assert!(self.stamp.is_none_or(|stamp| stamp.sequence < attempt.sequence), "a stale writer came through");
         let (mut moved, mut failed, mut wanted) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut lacking = Vec::new();
+        let mut lacking = attempt.unseen.clone();
         for (name, input) in &attempt.sources {
             for version in input.live.values() {
                 match self.read(version) {

@@ -143,6 +143,49 @@ async fn an_append_that_failed_ends_the_session_and_the_next_one_converges() {
     assert_eq!(bench.tick(&mut driver).await.unwrap().record, None);
 }
 
+/// After a batch that was committed and never recorded, whose file `10/c` the next session cannot list.
+async fn unrecorded_and_unseen() -> (Bench, Driver) {
+    let (mut bench, mut driver) = begun().await;
+    bench.shelf.put("10/c#1");
+    let log = bench.log_on(Arc::new(Faulty::new(bench.objects.clone()).on_puts([OnPut::TimeOut; 20])));
+    bench.tick_on(&mut driver, &log, Look::Scheduled).await.unwrap_err();
+    bench.shelf.break_hour("10");
+    let mut driver = bench.start(false).await;
+    bench.shelf.put("09/d#1");
+    let report = bench.tick(&mut driver).await.unwrap();
+    assert_eq!(bench.index(), "08/a#1 09/d#1 10/b#1 10/c#1", "nothing goes because a look failed");
+    let alarm = report.alarms.iter().find(|alarm| alarm.kind == "add_only").unwrap();
+    assert!(alarm.detail.ends_with("are removed: ads: 2026-05-01/10/"), "{}", alarm.detail);
+    assert!(driver.state().add_only);
+    (bench, driver)
+}
+
+#[tokio::test]
+async fn documents_of_an_unrecorded_batch_stay_until_their_files_can_be_listed() {
+    let (mut bench, mut driver) = unrecorded_and_unseen().await;
+    assert_eq!(bench.tick(&mut driver).await.unwrap().record, None, "one such batch is enough");
+    bench.shelf.mend();
+    bench.tick(&mut driver).await.unwrap().record.unwrap();
+    assert_eq!((bench.index(), driver.state().add_only), (pinned(&driver), false));
+    assert_eq!(pinned(&driver), "08/a#1 09/d#1 10/b#1 10/c#1");
+    assert_eq!(bench.tick(&mut driver).await.unwrap().record, None);
+}
+
+#[tokio::test]
+async fn documents_of_an_unrecorded_batch_go_once_a_listing_shows_that_their_files_are_gone() {
+    let (mut bench, _) = unrecorded_and_unseen().await;
+    // Yet another session, which finds that sink and log agree.
+    let mut driver = bench.start(false).await;
+    bench.tick(&mut driver).await.unwrap().record.unwrap();
+    assert_eq!(bench.index(), "08/a#1 09/d#1 10/b#1 10/c#1");
+    bench.shelf.remove("10/c");
+    bench.shelf.mend();
+    bench.tick(&mut driver).await.unwrap().record.unwrap();
+    assert_eq!((bench.index(), driver.state().add_only), (pinned(&driver), false));
+    assert_eq!(bench.index(), "08/a#1 09/d#1 10/b#1");
+    assert_eq!(bench.tick(&mut driver).await.unwrap().record, None);
+}
+
 #[tokio::test]
 async fn a_reply_that_was_lost_is_no_fault() {
     let (mut bench, mut driver) = begun().await;
