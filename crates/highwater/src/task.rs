@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::future::Future;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -40,6 +41,9 @@ where
     tokio::task::spawn_blocking(work).await.map_err(|error| Fault::Internal(format!("a worker thread died: {error}")))
 }
 
+/// How long what is left of a command's work is waited for at its end.
+const LAST_WORK: Duration = Duration::from_millis(100);
+
 /// Parsers and planners of SQL recurse into what a user wrote: long chains of operators need deep stacks. Only what is
 /// used of a stack costs memory.
 const STACK_BYTES: usize = 256 << 20;
@@ -68,7 +72,8 @@ pub fn block_on<F: Future>(work: F) -> Result<F::Output, Fault> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES / 4).build();
     let runtime = runtime.map_err(|error| Fault::Internal(format!("no runtime could be started: {error}")))?;
     let output = runtime.block_on(work);
-    // Whatever still runs (a listing that hangs, a merge) must not keep the process.
-    runtime.shutdown_background();
+    // A thread that still runs while the process ends can meet an allocator that has ended. But whatever hangs (a listing)
+    // must not keep the process.
+    runtime.shutdown_timeout(LAST_WORK);
     Ok(output)
 }

@@ -19,7 +19,7 @@ use crate::task;
 /// How often a lock is tried while another process has it.
 const TRY_EVERY: Duration = Duration::from_millis(250);
 /// How long telling the next writer that it need not wait may take.
-const FAREWELL: Duration = Duration::from_millis(900);
+const FAREWELL: Duration = Duration::from_millis(800);
 
 /// Takes a pipeline and lets go of it; one at a time.
 pub struct Hold {
