@@ -320,7 +320,7 @@ fn variables_reach_values_and_stores() {
     let config = folder.load(&text).unwrap();
     assert_eq!(config.sources.values().next().unwrap().location.to_string(), "s3://lake/ads");
     assert_eq!(config.stores.keys().collect::<Vec<_>>(), ["s3://lake"]);
-    let IndexKind::Tantivy { path } = &config.index.kind;
+    let IndexKind::Tantivy { path } = &config.index.kind else { panic!("no tantivy") };
     assert!(path.ends_with("${index"));
 }
 

@@ -460,8 +460,12 @@ impl Executor for Engine {
     }
 
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
-        let as_of = match &self.sink {
-            Some(sink) => sink.as_of().await?,
+        let as_of = match &mut self.sink {
+            Some(sink) => {
+                // What an attempt left behind may hold the stamp.
+                sink.abandon().await?;
+                sink.as_of().await?
+            }
             None => {
                 index::settle(&self.config.index).await?;
                 index::open_searcher(&self.config.index).as_of().await?.map(|(as_of, _)| as_of)

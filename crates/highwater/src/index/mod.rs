@@ -3,6 +3,7 @@
 pub mod bulk;
 pub mod contract;
 pub mod model;
+pub mod solr;
 pub mod tantivy;
 
 use std::collections::BTreeMap;
@@ -283,6 +284,7 @@ pub async fn open(
             let options = tantivy::TantivyOptions { writer_memory_bytes, threads };
             Ok(Box::new(tantivy::TantivySink::open(path, shape, options)?))
         }
+        IndexKind::Solr(config) => Ok(Box::new(solr::SolrSink::open(config, shape).await?)),
     }
 }
 
@@ -290,6 +292,7 @@ pub async fn open(
 pub fn open_searcher(index: &IndexConfig) -> Arc<dyn Searcher> {
     match &index.kind {
         IndexKind::Tantivy { path } => Arc::new(tantivy::TantivySearcher::open(path)),
+        IndexKind::Solr(config) => Arc::new(solr::SolrSearcher::open(config)),
     }
 }
 
@@ -298,12 +301,14 @@ pub fn open_searcher(index: &IndexConfig) -> Arc<dyn Searcher> {
 pub async fn settle(index: &IndexConfig) -> Result<(), Fault> {
     match &index.kind {
         IndexKind::Tantivy { .. } => Ok(()),
+        IndexKind::Solr(config) => solr::settle(config).await,
     }
 }
 
 /// [`Sink::traces`], of an index that is not open.
-pub async fn traces(index: &IndexConfig, _void: &[Sequence]) -> Result<bool, Fault> {
+pub async fn traces(index: &IndexConfig, void: &[Sequence]) -> Result<bool, Fault> {
     match &index.kind {
         IndexKind::Tantivy { .. } => Ok(false),
+        IndexKind::Solr(config) => solr::traces(config, void).await,
     }
 }
