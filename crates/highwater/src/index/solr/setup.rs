@@ -167,7 +167,7 @@ impl Schema {
         let needed = [
             (ID, Fill::Keyword, &["stored", "docValues"][..]),
             (SEQUENCE, Fill::Long, &["indexed", "docValues"]),
-            (VERSION, Fill::Long, &["docValues"]),
+            (VERSION, Fill::Long, &["indexed", "stored", "docValues"]),
             (HASH, Fill::Keyword, &["docValues"]),
             (DELETED, Fill::Bool, &["indexed"]),
             (SOURCE, Fill::Keyword, &["stored"]),
