@@ -101,6 +101,8 @@ pub struct RawAuth {
     pub user: Option<Text>,
     pub password: Option<Text>,
     pub bearer: Option<Text>,
+    /// A value stands there and could not be read, which was told.
+    pub is_broken: bool,
 }
 
 pub struct RawStore {
@@ -284,12 +286,16 @@ fn read_index(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawIndex {
 }
 
 fn read_auth(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawAuth {
-    let raw = RawAuth {
+    let mut raw = RawAuth {
+        is_broken: false,
         span: section.span.clone(),
         user: section.text(reader, "user", "user = \"highwater\""),
         password: section.text(reader, "password", "password = \"${SOLR_PASSWORD}\""),
         bearer: section.text(reader, "bearer", "bearer = \"${SOLR_TOKEN}\""),
     };
+    raw.is_broken = [("user", &raw.user), ("password", &raw.password), ("bearer", &raw.bearer)]
+        .iter()
+        .any(|(key, value)| section.has(key) && value.is_none());
     section.finish(reader);
     raw
 }

@@ -179,6 +179,7 @@ fn auth(raw: &RawAuth, found: &mut Findings) -> Option<SolrAuth> {
             }
             Some(SolrAuth::Bearer(Secret::new(token)))
         }
+        _ if raw.is_broken => None,
         (_, _, Some(_)) => {
             found.problem(raw.span.clone(), "`auth` takes a user with a password, or a token, not both", fix);
             None

@@ -297,6 +297,58 @@ async fn a_strangers_collection_is_left_alone() {
     assert_eq!(fields["fields"].as_array().unwrap().len(), 3, "nothing was added");
 }
 
+/// As docs/solr.md says: its fields added to a schema of others, its chain beside theirs.
+#[tokio::test]
+async fn a_prepared_collection_is_kept_beside_documents_of_others() {
+    let mut cloud = Cloud::new();
+    let name = format!("{}-prepared", cloud.config.collection);
+    cloud.config.configset = Some(name.clone());
+    let page = include_str!("../../../../../docs/solr.md");
+    let of_page = |from: &str, to: &str| {
+        let start = page.find(from).unwrap();
+        &page[start..start + page[start..].find(to).unwrap() + to.len()]
+    };
+    let fields = of_page("<field name=\"_hw_seq_\"", "docValues=\"false\"/>").replace("plong", "long");
+    let boolean = "<fieldType name=\"boolean\" class=\"solr.BoolField\"/></schema>";
+    let schema = STRANGE
+        .replace("</schema>", &(fields + boolean))
+        .replace("indexed=\"true\" stored", "indexed=\"true\" docValues=\"true\" stored");
+    let chain = of_page("<updateRequestProcessorChain", "</updateRequestProcessorChain>");
+    let config = format!(
+        "<config><luceneMatchVersion>9.12</luceneMatchVersion><updateHandler class=\"solr.DirectUpdateHandler2\"><updateLog/>\
+         </updateHandler><schemaFactory class=\"ManagedIndexSchemaFactory\"><bool name=\"mutable\">true</bool>\
+         <str name=\"managedSchemaResourceName\">managed-schema.xml</str></schemaFactory>\
+         <requestHandler name=\"/select\" class=\"solr.SearchHandler\"/>{chain}</config>"
+    );
+    let files = [("solrconfig.xml", config.as_bytes()), ("managed-schema.xml", schema.as_bytes())];
+    let query = [("action", "UPLOAD"), ("name", name.as_str())];
+    let upload = Ask::post("/admin/configs", &query, "application/octet-stream", zip::archive(&files));
+    cloud.client().json(upload).await.unwrap();
+    let more = [("numShards", "2"), ("replicationFactor", "1"), ("collection.configName", name.as_str())];
+    let create = [&[("name", cloud.config.collection.as_str())][..], &more].concat();
+    cloud.admin("CREATE", &create).await.unwrap();
+    let theirs: Vec<Value> = (0..50).map(|n| json!({"id": format!("t{n:02}"), "price": n})).collect();
+    let path = format!("/{}/update", cloud.config.collection);
+    let ask = Ask::post(path, &[("commit", "true")], "application/json", Value::from(theirs).to_string());
+    cloud.client().json(ask).await.unwrap();
+
+    let mut shape = contract::shape();
+    shape.fields.retain(|field| field.name != "price");
+    let mut sink = SolrSink::open(&cloud.config, &shape).await.unwrap();
+    let held = pairs(&sink).await;
+    assert_eq!((held.len(), held.first()), (50, Some(&("t00".into(), 0))));
+    assert_eq!(sink.as_of().await.unwrap(), None);
+    apply(&mut sink, 1, vec![upsert("t07", 1), Change::Delete("t08".into()), upsert("new", 1)]).await;
+    let held = pairs(&sink).await;
+    assert_eq!(held.len(), 50);
+    assert!(held.contains(&("t07".into(), 1)) && held.contains(&("t09".into(), 0)));
+    let direct = cloud.client().query("/select", &[("q", "price:[0 TO *]"), ("rows", "0")]).await.unwrap();
+    assert_eq!(direct["response"]["numFound"], 48, "theirs are as they were");
+    let searcher = SolrSearcher::open(&cloud.config);
+    assert_eq!(&*searcher.get("t09").await.unwrap().0.unwrap().json, br#"{"id":"t09"}"#);
+    assert!(!sink.traces(&[Sequence(7)]).await.unwrap());
+}
+
 #[tokio::test]
 async fn a_field_of_another_type_is_named() {
     let cloud = Cloud::new();
