@@ -100,30 +100,40 @@ fn a_collection_that_lost_its_documents_is_filled_anew() {
     lake.verify_equal();
 }
 
+/// Killed once Solr has the first of a batch's documents, and not yet its commit.
 #[test]
 fn a_writer_killed_in_mid_batch_converges() {
     let collection = Collection::shared();
     let (lake, reference) = (collection.lake(), Lake::items());
     let mut dice = Dice(23);
-    for minute in 0..8 {
+    let mut in_mid_batch = 0;
+    for minute in 0..6 {
         let file = format!("dt=2024-05-01/hr=10/min={minute:02}/a.ndjson");
         let former = format!("dt=2024-05-01/hr=10/min={:02}/a.ndjson", minute / 2);
         let content: String =
-            (0..3_000).map(|n| rows(&[(&format!("{minute}-{n}"), &format!("v{}", dice.roll(9)))])).collect();
+            (0..12_000).map(|n| rows(&[(&format!("{minute}-{n}"), &format!("v{}", dice.roll(9)))])).collect();
         for lake in [&lake, &reference] {
             lake.land(&file, &content);
-            // Changes and deletions of what stands there.
-            lake.land(&former, content.replace("v1", "w").lines().step_by(3).collect::<Vec<_>>().join("\n"));
+            if former != file {
+                // Changes and deletions of what stands there.
+                let some: Vec<&str> = content.lines().step_by(3).collect();
+                lake.land(&former, some.join("\n").replace(&format!("{minute}-"), &format!("{}-", minute / 2)));
+            }
         }
         let now = format!("2024-05-01T10:{:02}:30Z", minute + 1);
-        let run = lake.spawn(&["once", "--now", &now]);
-        std::thread::sleep(Duration::from_millis(100 + dice.roll(900)));
-        run.kill();
+        let mut run = lake.spawn(&["once", "--now", &now]);
+        let first = format!("/{}/get?id={minute}-0&fl=_hw_seq_", collection.name);
+        let seq = eventually("a document of the batch", LIMIT, || collection.get(&first)["doc"]["_hw_seq_"].as_u64());
+        run.signal("KILL");
+        run.wait(LIMIT);
+        let stamp = collection.get(&format!("/{}/highwater?q=id:_hw_stamp_&fl=_hw_seq_", collection.name));
+        in_mid_batch += u32::from(stamp["response"]["docs"][0]["_hw_seq_"].as_u64() < Some(seq));
         lake.once(&now);
         reference.once(&now);
         assert_eq!(lake.dump(), reference.dump(), "after {now}");
         lake.verify_equal();
     }
+    assert!(in_mid_batch > 3, "{in_mid_batch} of 6 kills came before the commit");
 }
 
 /// A SolrCloud of this test's own.

@@ -63,7 +63,7 @@ impl Drop for Cloud {
                 let cloud = Client::new(&config).unwrap();
                 let query = [("action", "DELETE"), ("name", config.collection.as_str())];
                 _ = cloud.json(Ask::get("/admin/collections", &query)).await;
-                let name = format!("highwater.{}", config.collection);
+                let name = config.configset.unwrap_or_else(|| format!("highwater.{}", config.collection));
                 _ = cloud.json(Ask::get("/admin/configs", &[("action", "DELETE"), ("name", &name)])).await;
             });
         });
@@ -267,7 +267,7 @@ async fn searches_speak_solr() {
 
 /// Fields as a collection has them that another program made.
 const STRANGE: &str = r#"<schema name="strange" version="1.6"><uniqueKey>id</uniqueKey>
-    <field name="id" type="string" indexed="true" stored="true" required="true"/>
+    <field name="id" type="string" indexed="true" stored="true" docValues="true" required="true"/>
     <field name="_version_" type="long" docValues="true"/>
     <field name="price" type="int" indexed="true"/>
     <fieldType name="string" class="solr.StrField"/><fieldType name="long" class="solr.LongPointField"/>
@@ -310,9 +310,7 @@ async fn a_prepared_collection_is_kept_beside_documents_of_others() {
     };
     let fields = of_page("<field name=\"_hw_seq_\"", "docValues=\"false\"/>").replace("plong", "long");
     let boolean = "<fieldType name=\"boolean\" class=\"solr.BoolField\"/></schema>";
-    let schema = STRANGE
-        .replace("</schema>", &(fields + boolean))
-        .replace("indexed=\"true\" stored", "indexed=\"true\" docValues=\"true\" stored");
+    let schema = STRANGE.replace("</schema>", &(fields + boolean));
     let chain = of_page("<updateRequestProcessorChain", "</updateRequestProcessorChain>");
     let config = format!(
         "<config><luceneMatchVersion>9.12</luceneMatchVersion><updateHandler class=\"solr.DirectUpdateHandler2\"><updateLog/>\
