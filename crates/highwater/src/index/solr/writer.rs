@@ -20,7 +20,7 @@ use crate::index::{AsOf, Change, Refused};
 /// How many requests are under way at once.
 const REQUESTS_AT_ONCE: usize = 4;
 /// How many changes a request carries at most, and how many bytes of documents before it is sent.
-const CHANGES_A_REQUEST: usize = 1_000;
+const CHANGES_A_REQUEST: usize = 1_024;
 const BYTES_A_REQUEST: usize = 5_000_000;
 /// A version is a batch's number, then which of its calls wrote: an id that a batch writes twice ends as written last.
 const CALLS_A_BATCH: u32 = 20;
