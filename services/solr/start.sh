@@ -56,6 +56,8 @@ launch() {
     elif [[ -f "$home/classes.jsa" ]]; then
         options+=("-XX:SharedArchiveFile=$home/classes.jsa" -Xshare:auto)
     fi
+    # What an earlier life said is no sign of this one.
+    : >"$dir/server.log"
     setsid java "${options[@]}" -cp "$(cat "$home/classpath")" SolrServer "$dir/data" - "${ports[@]}" \
         >"$dir/server.log" 2>&1 </dev/null &
     pid=$!

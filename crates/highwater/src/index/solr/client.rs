@@ -17,6 +17,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long a server may say nothing: a commit that merges, or a collection in the making, takes its time.
 const SILENCE: Duration = Duration::from_secs(120);
 const FORM: &str = "application/x-www-form-urlencoded";
+/// The handler that finds tombstones and the stamp too, in highwater's own configset.
+pub(super) const EVERYTHING: &str = "/highwater";
 /// How much of a message is told.
 const LONGEST_REASON: usize = 500;
 
@@ -109,7 +111,8 @@ impl Client {
                     if answer.status().is_server_error() {
                         self.node.fetch_add(1, Ordering::Relaxed);
                     }
-                    return Err(refused(answer).await);
+                    let trouble = refused(answer).await;
+                    return Err(if self.is_not_yet_there(&ask, &trouble).await { starting() } else { trouble });
                 }
                 Err(error) => {
                     reason = format!("{}: {}", self.base(), root_cause(&error));
@@ -122,6 +125,33 @@ impl Client {
             }
         }
         Err(Trouble::Unreachable(reason))
+    }
+
+    /// A node that starts answers "not found" for collections that it has not loaded yet, as if they were deleted: the
+    /// cluster knows better. A handler that a configset lacks is no sign of either.
+    async fn is_not_yet_there(&self, ask: &Ask<'_>, trouble: &Trouble) -> bool {
+        let is_missing = matches!(trouble, Trouble::Refused { status: 404, .. });
+        if !is_missing || ask.path.starts_with("/admin/") || ask.path.ends_with(EVERYTHING) {
+            return false;
+        }
+        for (action, within) in [("LIST", "collections"), ("LISTALIASES", "aliases")] {
+            let query = [("action", action)];
+            let list = Ask::get("/admin/collections", &query);
+            let Ok(answer) = self.request(&list).send().await else { return true };
+            if answer.status().is_server_error() {
+                return true;
+            }
+            let body = answer.bytes().await.unwrap_or_default();
+            let known: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let is_listed = match &known[within] {
+                Value::Array(names) => names.iter().any(|name| name == self.collection()),
+                names => names.get(self.collection()).is_some(),
+            };
+            if is_listed {
+                return true;
+            }
+        }
+        false
     }
 
     /// Sends and reads the JSON of the answer.
@@ -177,6 +207,10 @@ impl Client {
         }
         of_request(status, &self.place(), &reason, after)
     }
+}
+
+fn starting() -> Trouble {
+    Trouble::Refused { status: 503, reason: "the node has not loaded the collection yet".to_owned(), after: None }
 }
 
 async fn refused(answer: Response) -> Trouble {

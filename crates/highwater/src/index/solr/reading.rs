@@ -5,13 +5,11 @@ use highwater_core::ports::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::client::{Ask, Client, Trouble};
+use super::client::{Ask, Client, EVERYTHING, Trouble};
 use super::convert::unhex;
 use super::fields::{HASH, ID, LIVE, SEQUENCE, SOURCE, STAMP, VERSION};
 use crate::index::{AsOf, StoredDocument};
 
-/// The handler that finds tombstones and the stamp too, in highwater's own configset.
-const EVERYTHING: &str = "/highwater";
 /// In a configset made by others, where nothing is filtered.
 const SELECT: &str = "/select";
 
