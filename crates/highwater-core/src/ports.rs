@@ -131,8 +131,9 @@ pub struct Committed {
 #[async_trait]
 pub trait Executor: Send {
     /// Runs one attempt to the sink's commit, stamped with `(sequence, watermark)`. On `Err` nothing of the attempt is
-    /// visible in the sink, or all of it is: [`Executor::stamp`] tells which. `give_up` holds files that moved too often:
-    /// they are unreadable, not moved. No request that writes to the sink is begun while `lease` does not hold.
+    /// visible in the sink, or all of it is: [`Executor::stamp`] tells which. A sink without rollback may show a part,
+    /// unstamped, which [`Executor::traces`] tells. `give_up` holds files that moved too often: they are unreadable, not
+    /// moved. No request that writes to the sink is begun while `lease` does not hold.
     async fn execute(
         &mut self,
         attempt: &Attempt,

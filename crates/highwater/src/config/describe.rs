@@ -10,11 +10,15 @@ use toml::Value;
 
 use super::duration::format_duration;
 use super::model::{
-    Absent, Config, FieldHint, IndexKind, MaxRejects, OnLag, OnMaxUptime, Retain, SourceConfig, TableKind,
+    Absent, Config, FieldHint, IndexKind, MaxRejects, OnLag, OnMaxUptime, Retain, SolrAuth, SolrConfig, SourceConfig,
+    TableKind,
 };
 use super::size::format_size;
 use super::substitute::escape;
 use crate::format::FileFormat;
+
+/// Stands where a secret would.
+const MASK: &str = "***";
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,9 +255,20 @@ impl List<'_> {
 
     fn index(&mut self) {
         self.section = vec!["index".into()];
-        let IndexKind::Tantivy { path } = &self.config.index.kind;
-        self.text("kind", "tantivy");
-        self.text("path", &path.display().to_string());
+        match &self.config.index.kind {
+            IndexKind::Tantivy { path } => {
+                self.text("kind", "tantivy");
+                self.text("path", &path.display().to_string());
+            }
+            IndexKind::Solr(solr) => {
+                self.text("kind", "solr");
+                self.put("url", Value::Array(solr.urls.iter().map(|url| Value::String(escape(url))).collect()));
+                self.text("collection", &solr.collection);
+                self.put("shards", Value::Integer(solr.shards.into()));
+                self.put("replicas", Value::Integer(solr.replicas.into()));
+                self.texts([("configset", solr.configset.as_deref())]);
+            }
+        }
         self.text(
             "absent",
             match self.config.index.absent {
@@ -261,6 +276,12 @@ impl List<'_> {
                 Absent::Keep => "keep",
             },
         );
+        let IndexKind::Solr(SolrConfig { auth: Some(auth), .. }) = &self.config.index.kind else { return };
+        self.section.push("auth".into());
+        match auth {
+            SolrAuth::Basic { user, .. } => self.texts([("user", Some(user)), ("password", Some(MASK))]),
+            SolrAuth::Bearer(_) => self.text("bearer", MASK),
+        }
     }
 
     fn texts<const N: usize>(&mut self, pairs: [(&str, Option<&str>); N]) {

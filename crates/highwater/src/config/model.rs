@@ -239,6 +239,61 @@ pub enum IndexKind {
         /// The folder.
         path: PathBuf,
     },
+    /// A collection of a SolrCloud.
+    Solr(SolrConfig),
+}
+
+/// `[index] kind = "solr"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SolrConfig {
+    /// Base URLs of the nodes (`http://host:8983/solr`), without a slash behind; any of them is asked.
+    pub urls: Vec<String>,
+    /// The collection, or an alias of one.
+    pub collection: String,
+    /// How many shards it gets where it is created.
+    pub shards: u32,
+    /// How many replicas each shard gets where it is created.
+    pub replicas: u32,
+    /// The configset that it is created by; `None`: highwater's own is uploaded.
+    pub configset: Option<String>,
+    /// Who asks.
+    pub auth: Option<SolrAuth>,
+}
+
+/// `[index] auth`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SolrAuth {
+    /// HTTP basic authentication.
+    Basic {
+        /// The user.
+        user: String,
+        /// Its password.
+        password: Secret,
+    },
+    /// A bearer token.
+    Bearer(Secret),
+}
+
+/// Text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps it.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, to be sent and nothing else.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// `[index] absent`.

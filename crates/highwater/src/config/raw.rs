@@ -87,7 +87,22 @@ pub struct RawIndex {
     pub span: Range<usize>,
     pub kind: Option<Text>,
     pub path: Option<Text>,
+    pub url: Option<Spanned<Vec<Text>>>,
+    pub collection: Option<Text>,
+    pub shards: Option<Spanned<Scalar>>,
+    pub replicas: Option<Spanned<Scalar>>,
+    pub configset: Option<Text>,
+    pub auth: Option<RawAuth>,
     pub absent: Option<Text>,
+}
+
+pub struct RawAuth {
+    pub span: Range<usize>,
+    pub user: Option<Text>,
+    pub password: Option<Text>,
+    pub bearer: Option<Text>,
+    /// A value stands there and could not be read, which was told.
+    pub is_broken: bool,
 }
 
 pub struct RawStore {
@@ -256,10 +271,31 @@ fn read_document(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawDocume
 fn read_index(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawIndex {
     let raw = RawIndex {
         span: section.span.clone(),
-        kind: section.need(reader, "kind", "kind = \"tantivy\""),
+        kind: section.need(reader, "kind", "kind = \"tantivy\" (tantivy or solr)"),
         path: section.text(reader, "path", "path = \"./index\""),
+        url: section.texts(reader, "url", "url = \"http://127.0.0.1:8983/solr\", or a list of nodes"),
+        collection: section.text(reader, "collection", "collection = \"products\""),
+        shards: section.scalar(reader, "shards", "shards = 2"),
+        replicas: section.scalar(reader, "replicas", "replicas = 2"),
+        configset: section.text(reader, "configset", "configset = \"products\""),
+        auth: section.section(reader, "auth").map(|auth| read_auth(reader, auth)),
         absent: section.text(reader, "absent", "absent = \"delete\""),
     };
+    section.finish(reader);
+    raw
+}
+
+fn read_auth(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawAuth {
+    let mut raw = RawAuth {
+        is_broken: false,
+        span: section.span.clone(),
+        user: section.text(reader, "user", "user = \"highwater\""),
+        password: section.text(reader, "password", "password = \"${SOLR_PASSWORD}\""),
+        bearer: section.text(reader, "bearer", "bearer = \"${SOLR_TOKEN}\""),
+    };
+    raw.is_broken = [("user", &raw.user), ("password", &raw.password), ("bearer", &raw.bearer)]
+        .iter()
+        .any(|(key, value)| section.has(key) && value.is_none());
     section.finish(reader);
     raw
 }

@@ -117,6 +117,9 @@ title = "text"
 [index]
 kind = "tantivy"
 path = "./index"
+# kind = "solr"              # or a collection of a SolrCloud: docs/solr.md
+# url = "http://127.0.0.1:8983/solr"
+# collection = "products"
 # absent = "delete"          # ids that the SQL does not yield: delete, or keep (touch owned ids only)
 
 [serve]                      # `run` answers HTTP here too

@@ -6,6 +6,9 @@ use highwater_core::policy::GuardLimit;
 use super::*;
 
 /// A configuration that uses every section; each case of [`every_mistake_is_named`] spoils one line of it.
+/// The index of [`GOOD`].
+const TANTIVY: &str = "kind = \"tantivy\"\npath = \"./index\"";
+
 const GOOD: &str = r#"[pipeline]
 name = "ads"
 state = "./state"
@@ -192,7 +195,24 @@ const MISTAKES: &[(&str, &str)] = &[
     ("sql = \"document.sql\"", "sql = \"empty.sql\""),
     ("id = \"id\"", "id = \"\""),
     ("title = \"text\"", "title = \"txt\""),
+    ("kind = \"tantivy\"", "kind = \"opensearch\""),
     ("kind = \"tantivy\"", "kind = \"solr\""),
+    ("path = \"./index\"", "path = \"./index\"\nurl = \"http://127.0.0.1:8983/solr\"\nshards = 2"),
+    (TANTIVY, "kind = \"solr\"\nurl = []\ncollection = \"a b\"\nshards = 0\nreplicas = \"two\""),
+    (
+        TANTIVY,
+        "kind = \"solr\"\nurl = [\"127.0.0.1:8983\", \"http://me:secret@solr/solr\", \"http://solr?x\"]\ncollection = \"c\"",
+    ),
+    (TANTIVY, "kind = \"solr\"\nurl = \"http://solr/solr\"\ncollection = \"c\"\nauth = { user = \"me\" }"),
+    (TANTIVY, "kind = \"solr\"\nurl = \"http://solr/solr\"\ncollection = \"c\"\nauth = { bearer = \"${NO_TOKEN}\" }"),
+    (
+        TANTIVY,
+        "kind = \"solr\"\nurl = \"http://solr/solr\"\ncollection = \"c\"\nauth = { user = \"me\", password = \"x\", bearer = \"y\" }",
+    ),
+    (
+        TANTIVY,
+        "kind = \"solr\"\nurl = \"http://solr/solr\"\ncollection = \"c\"\nauth = { bearer = \"two words\", token = \"x\" }",
+    ),
     ("kind = \"tantivy\"", "kind = \"lucene\""),
     ("path = \"./index\"", ""),
     ("path = \"./index\"", "path = \"s3://lake/index\""),
@@ -320,8 +340,42 @@ fn variables_reach_values_and_stores() {
     let config = folder.load(&text).unwrap();
     assert_eq!(config.sources.values().next().unwrap().location.to_string(), "s3://lake/ads");
     assert_eq!(config.stores.keys().collect::<Vec<_>>(), ["s3://lake"]);
-    let IndexKind::Tantivy { path } = &config.index.kind;
+    let IndexKind::Tantivy { path } = &config.index.kind else { panic!("no tantivy") };
     assert!(path.ends_with("${index"));
+}
+
+#[test]
+fn solr_is_resolved_and_its_secrets_are_masked() {
+    let folder = Folder::new();
+    let solr =
+        "kind = \"solr\"\nurl = [\"http://one:8983/solr/\", \"https://two/solr\"]\ncollection = \"shop\"\nshards = 2";
+    let auth = "auth = { user = \"me\", password = \"x${BUCKET}x\" }";
+    let config = folder.load(&GOOD.replace(TANTIVY, &format!("{solr}\n{auth}"))).unwrap();
+    let IndexKind::Solr(solr) = &config.index.kind else { panic!("no solr") };
+    assert_eq!(solr.urls, ["http://one:8983/solr", "https://two/solr"]);
+    assert_eq!((solr.shards, solr.replicas, solr.configset.as_deref()), (2, 1, None));
+    assert_eq!(solr.auth, Some(SolrAuth::Basic { user: "me".into(), password: Secret::new("xlakex") }));
+    let shown = config.resolved_toml();
+    let index = shown.split("[index]").nth(1).unwrap().split("[serve]").next().unwrap();
+    let lines: Vec<&str> = index.lines().map(|line| line.split(" #").next().unwrap().trim()).collect();
+    let wanted = [
+        "",
+        "kind = \"solr\"",
+        "url = [\"http://one:8983/solr\", \"https://two/solr\"]",
+        "collection = \"shop\"",
+        "shards = 2",
+        "replicas = 1",
+        "absent = \"delete\"",
+        "",
+        "[index.auth]",
+        "user = \"me\"",
+        "password = \"***\"",
+        "",
+    ];
+    assert_eq!(lines, wanted);
+    assert!(!shown.contains("xlakex") && !format!("{config:?}").contains("xlakex"));
+    let described = serde_json::to_string(&config.describe()).unwrap();
+    assert!(!described.contains("xlakex") && described.contains("***"));
 }
 
 #[test]

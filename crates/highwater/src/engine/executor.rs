@@ -142,13 +142,14 @@ impl Engine {
         Ok(moved)
     }
 
-    fn open_sink(&mut self) -> Result<(), Fault> {
+    async fn open_sink(&mut self) -> Result<(), Fault> {
         if self.sink.is_some() {
             return Ok(());
         }
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
-        let sink = index::open(&self.config.index, &ready.spec.shape, self.budget.writer_bytes, self.budget.cores)?;
-        let stamp = sink.as_of()?.map(|as_of| as_of.stamp);
+        let (memory, cores) = (self.budget.writer_bytes, self.budget.cores);
+        let sink = index::open(&self.config.index, &ready.spec.shape, memory, cores).await?;
+        let stamp = sink.as_of().await?.map(|as_of| as_of.stamp);
         self.sink = Some(sink);
         if self.told.is_some_and(|told| told != stamp) {
             // A former writer was in the middle of a commit when its lease ended, and kept the index until now.
@@ -285,7 +286,13 @@ impl Engine {
     }
 
     /// Computes all documents and stages what differs; answers the receipt so far.
-    async fn apply(&mut self, attempt: &Attempt, tables: Vec<Table>, add_only: bool) -> Result<Receipt, Fault> {
+    async fn apply(
+        &mut self,
+        attempt: &Attempt,
+        tables: Vec<Table>,
+        add_only: bool,
+        lease: &dyn Lease,
+    ) -> Result<Receipt, Fault> {
         let watch = Stopwatch::start();
         let (Some(ready), Some(sink)) = (&self.ready, &mut self.sink) else { return Err(not_ready()) };
         let owned = match self.config.index.absent {
@@ -297,9 +304,9 @@ impl Engine {
             (false, config::Absent::Keep) => Absent::Owned(&owned),
             (false, config::Absent::Delete) => Absent::Delete,
         };
-        let mut difference = Difference::new(Pairs::new(sink.pairs()?), absent);
+        let mut difference = Difference::new(Pairs::new(sink.pairs().await?), absent);
         let mut receipt = Receipt { mode: Mode::Full, add_only, ..Receipt::default() };
-        let mut stage = Stage { sequence: attempt.sequence, pending: Vec::new() };
+        let mut stage = Stage { sequence: attempt.sequence, lease, pending: Vec::new() };
         self.progress.begin("computing documents", 0);
         let documents = ready.compiled.documents(tables, attempt.watermark, &self.budget.query);
         let mut documents = task::ahead(documents, BLOCKS_AHEAD);
@@ -329,12 +336,13 @@ impl Engine {
 }
 
 /// Changes on their way into the sink.
-struct Stage {
-    sequence: highwater_core::Sequence,
+struct Stage<'a> {
+    sequence: Sequence,
+    lease: &'a dyn Lease,
     pending: Vec<Change>,
 }
 
-impl Stage {
+impl Stage<'_> {
     async fn add(
         &mut self,
         sink: &mut dyn Sink,
@@ -352,7 +360,7 @@ impl Stage {
         if self.pending.is_empty() || self.pending.len() < keep_below {
             return Ok(());
         }
-        let refused = sink.stage(self.sequence, std::mem::take(&mut self.pending)).await?;
+        let refused = sink.stage(self.sequence, std::mem::take(&mut self.pending), self.lease).await?;
         receipt.upserts -= refused.len() as u64;
         receipt.rejected_rows += refused.len() as u64;
         let mut rows = Vec::new();
@@ -397,16 +405,16 @@ impl Executor for Engine {
         }
         self.reader.forget();
         let read_ms = whole.ms();
-        self.open_sink()?;
+        self.open_sink().await?;
         let tables = self.tables(&mut parts)?;
         let add_only = !(parts.lacking.is_empty() && attempt.unseen.is_empty());
-        let mut applied = self.apply(attempt, tables.clone(), add_only).await;
+        let mut applied = self.apply(attempt, tables.clone(), add_only, lease).await;
         if applied.is_err() && std::mem::take(&mut self.out_of_memory) && !self.budget.query.frugal {
             self.budget.query.frugal = true;
             if let Some(sink) = &mut self.sink {
                 sink.abandon().await?;
             }
-            applied = self.apply(attempt, tables, add_only).await;
+            applied = self.apply(attempt, tables, add_only, lease).await;
         }
         let mut receipt = match applied {
             Ok(receipt) => receipt,
@@ -421,8 +429,8 @@ impl Executor for Engine {
         let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
         let newest =
             attempt.sources.iter().filter_map(|(name, input)| Some((name.clone(), input.newest_end?))).collect();
-        sink.commit(&AsOf { stamp, newest }).await?;
-        receipt.documents = sink.count()?;
+        sink.commit(&AsOf { stamp, newest }, lease).await?;
+        receipt.documents = sink.count().await?;
         let read = std::mem::take(&mut self.read);
         receipt.files_read = read.files;
         receipt.files_dropped = attempt.sources.values().map(|input| input.dropped.len() as u64).sum();
@@ -440,9 +448,11 @@ impl Executor for Engine {
         Ok(Executed::Committed(Box::new(Committed { receipt, spec })))
     }
 
-    async fn traces(&mut self, _void: &[Sequence]) -> Result<bool, Fault> {
-        // A commit is all or nothing, and the stamp is in it.
-        Ok(false)
+    async fn traces(&mut self, void: &[Sequence]) -> Result<bool, Fault> {
+        match &self.sink {
+            Some(sink) => sink.traces(void).await,
+            None => index::traces(&self.config.index, void).await,
+        }
     }
 
     fn recorded(&mut self) {
@@ -450,9 +460,16 @@ impl Executor for Engine {
     }
 
     async fn stamp(&mut self) -> Result<Option<Stamp>, Fault> {
-        let as_of = match &self.sink {
-            Some(sink) => sink.as_of()?,
-            None => index::open_searcher(&self.config.index).as_of()?.map(|(as_of, _)| as_of),
+        let as_of = match &mut self.sink {
+            Some(sink) => {
+                // What an attempt left behind may hold the stamp.
+                sink.abandon().await?;
+                sink.as_of().await?
+            }
+            None => {
+                index::settle(&self.config.index).await?;
+                index::open_searcher(&self.config.index).as_of().await?.map(|(as_of, _)| as_of)
+            }
         };
         let stamp = as_of.map(|as_of| as_of.stamp);
         self.told = Some(stamp);

@@ -79,7 +79,7 @@ impl Pipeline {
     async fn index_and_state(&self) -> Result<Result<(PipelineState, Dump), VerifyReport>, Fault> {
         let mut seen: Option<AsOf> = None;
         for _ in 0..LOOKS {
-            let (as_of, dump) = index::open_searcher(&self.config().index).dump()?;
+            let (as_of, dump) = index::open_searcher(&self.config().index).dump().await?;
             let state = self.load().await?.state;
             match &as_of {
                 Some(as_of) if Some(as_of.stamp) == state.stamp => return Ok(Ok((state, dump))),

@@ -3,6 +3,7 @@
 pub mod bulk;
 pub mod contract;
 pub mod model;
+pub mod solr;
 pub mod tantivy;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use highwater_core::lease::Lease;
 use highwater_core::ports::{Fault, Stamp};
 use highwater_core::{Sequence, SourceName, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -149,23 +151,41 @@ pub struct AsOf {
 
 /// A sink, as the engine writes to it. One writer at a time.
 ///
-/// Batch n is `stage`d any number of times, then `commit`ted once; what was staged and not committed is never visible
-/// and is gone after `abandon` or a restart. All of a batch becomes visible at once, or nothing of it.
+/// Batch n is `stage`d any number of times, then `commit`ted once. In an atomic sink what was staged and not committed is
+/// never visible and is gone after `abandon` or a restart, and all of a batch becomes visible at once, or nothing of it.
+/// A sink that is not atomic has no rollback: there `abandon`, and opening it for writing, make visible whatever was left,
+/// under the number that it was staged by, while the stamp stays what it was. Then `pairs` is the truth about it, and the
+/// next batch repairs it.
 #[async_trait]
-pub trait Sink: Send {
+pub trait Sink: Send + Sync {
+    /// Whether a batch shows whole or not at all.
+    fn is_atomic(&self) -> bool {
+        true
+    }
     /// What the last commit carried; `None` for an index that never saw one.
-    fn as_of(&self) -> Result<Option<AsOf>, Fault>;
+    async fn as_of(&self) -> Result<Option<AsOf>, Fault>;
     /// How many documents the last commit left.
-    fn count(&self) -> Result<u64, Fault>;
+    async fn count(&self) -> Result<u64, Fault>;
     /// Every committed document's pair, ascending by the bytes of the id, in blocks.
-    fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault>;
+    async fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault>;
     /// Stages changes of batch `sequence`. An id stands once in a batch. Documents that this sink alone cannot take
-    /// come back with a reason; the others are staged.
-    async fn stage(&mut self, sequence: Sequence, changes: Vec<Change>) -> Result<Vec<Refused>, Fault>;
-    /// Makes all that was staged visible, stamped. Idempotent for an equal stamp.
-    async fn commit(&mut self, as_of: &AsOf) -> Result<(), Fault>;
-    /// Forgets what was staged.
+    /// come back with a reason; the others are staged. No request to a server is begun while `lease` does not hold.
+    async fn stage(
+        &mut self,
+        sequence: Sequence,
+        changes: Vec<Change>,
+        lease: &dyn Lease,
+    ) -> Result<Vec<Refused>, Fault>;
+    /// Makes all that was staged visible, stamped. Idempotent for an equal stamp. No request to a server is begun while
+    /// `lease` does not hold.
+    async fn commit(&mut self, as_of: &AsOf, lease: &dyn Lease) -> Result<(), Fault>;
+    /// Gives up what was staged: it is forgotten, or (without rollback) made visible for the next batch to repair.
     async fn abandon(&mut self) -> Result<(), Fault>;
+    /// True if it holds documents or tombstones that were staged under one of these numbers, which are no committed
+    /// batches. An atomic sink never does.
+    async fn traces(&self, _void: &[Sequence]) -> Result<bool, Fault> {
+        Ok(false)
+    }
 }
 
 /// A document that the sink could not take.
@@ -185,9 +205,9 @@ pub trait Searcher: Send + Sync {
     /// One document by id, with the commit that it was read from.
     async fn get(&self, id: &str) -> Result<(Option<StoredDocument>, AsOf), SearchError>;
     /// The newest commit and every document of it, ascending by the bytes of the id, in blocks of canonical JSON.
-    fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault>;
+    async fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault>;
     /// The commit that a search would see now, and its number of documents; `None` before the first.
-    fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault>;
+    async fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault>;
 }
 
 /// Documents of one commit, in blocks.
@@ -252,18 +272,19 @@ pub enum SearchError {
 }
 
 /// Opens the sink of a configuration for writing.
-pub fn open(
+pub async fn open(
     index: &IndexConfig,
     shape: &Shape,
     writer_memory_bytes: u64,
     threads: usize,
-) -> Result<Box<dyn Sink>, IndexError> {
+) -> Result<Box<dyn Sink>, Fault> {
     match &index.kind {
         IndexKind::Tantivy { path } => {
             let writer_memory_bytes = usize::try_from(writer_memory_bytes).unwrap_or(usize::MAX);
             let options = tantivy::TantivyOptions { writer_memory_bytes, threads };
             Ok(Box::new(tantivy::TantivySink::open(path, shape, options)?))
         }
+        IndexKind::Solr(config) => Ok(Box::new(solr::SolrSink::open(config, shape).await?)),
     }
 }
 
@@ -271,5 +292,23 @@ pub fn open(
 pub fn open_searcher(index: &IndexConfig) -> Arc<dyn Searcher> {
     match &index.kind {
         IndexKind::Tantivy { path } => Arc::new(tantivy::TantivySearcher::open(path)),
+        IndexKind::Solr(config) => Arc::new(solr::SolrSearcher::open(config)),
+    }
+}
+
+/// Makes visible what a writer that ended left uncommitted, where the sink cannot forget it: what the sink holds is to be
+/// known before the next batch. An index that is not there yet is fine.
+pub async fn settle(index: &IndexConfig) -> Result<(), Fault> {
+    match &index.kind {
+        IndexKind::Tantivy { .. } => Ok(()),
+        IndexKind::Solr(config) => solr::settle(config).await,
+    }
+}
+
+/// [`Sink::traces`], of an index that is not open.
+pub async fn traces(index: &IndexConfig, void: &[Sequence]) -> Result<bool, Fault> {
+    match &index.kind {
+        IndexKind::Tantivy { .. } => Ok(false),
+        IndexKind::Solr(config) => solr::traces(config, void).await,
     }
 }

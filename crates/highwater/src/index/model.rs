@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
 use highwater_core::Sequence;
+use highwater_core::lease::Lease;
 use highwater_core::ports::Fault;
 
 use crate::index::{
@@ -131,15 +132,15 @@ pub struct ModelSink {
 
 #[async_trait]
 impl Sink for ModelSink {
-    fn as_of(&self) -> Result<Option<AsOf>, Fault> {
+    async fn as_of(&self) -> Result<Option<AsOf>, Fault> {
         Ok(self.index.committed().as_of.clone())
     }
 
-    fn count(&self) -> Result<u64, Fault> {
+    async fn count(&self) -> Result<u64, Fault> {
         Ok(self.index.committed().documents.len() as u64)
     }
 
-    fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault> {
+    async fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault> {
         let commit = self.index.committed();
         let pairs: Vec<Pair> = commit
             .documents
@@ -149,7 +150,12 @@ impl Sink for ModelSink {
         Ok(blocks(pairs))
     }
 
-    async fn stage(&mut self, sequence: Sequence, changes: Vec<Change>) -> Result<Vec<Refused>, Fault> {
+    async fn stage(
+        &mut self,
+        sequence: Sequence,
+        changes: Vec<Change>,
+        _lease: &dyn Lease,
+    ) -> Result<Vec<Refused>, Fault> {
         let failure = self.index.state().count(Call::Stage, self.writer)?;
         if failure == Some(When::Before) {
             return Err(told_to_fail(Call::Stage));
@@ -176,7 +182,7 @@ impl Sink for ModelSink {
         if failure == Some(When::After) { Err(told_to_fail(Call::Stage)) } else { Ok(refused) }
     }
 
-    async fn commit(&mut self, as_of: &AsOf) -> Result<(), Fault> {
+    async fn commit(&mut self, as_of: &AsOf, _lease: &dyn Lease) -> Result<(), Fault> {
         let mut state = self.index.state();
         let failure = state.count(Call::Commit, self.writer)?;
         if failure == Some(When::Before) {
@@ -257,12 +263,12 @@ impl Searcher for ModelSearcher {
         Ok((commit.documents.get(id).cloned(), as_of))
     }
 
-    fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault> {
+    async fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault> {
         let commit = self.index.committed();
         Ok((commit.as_of.clone(), blocks(commit.documents.values().cloned().collect())))
     }
 
-    fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault> {
+    async fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault> {
         let commit = self.index.committed();
         Ok(commit.as_of.clone().map(|as_of| (as_of, commit.documents.len() as u64)))
     }

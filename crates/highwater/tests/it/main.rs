@@ -19,4 +19,5 @@ mod proxy;
 mod s3;
 mod sim;
 mod soak;
+mod solr;
 mod workload;

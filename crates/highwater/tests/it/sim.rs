@@ -140,7 +140,7 @@ impl Real {
     }
 
     async fn documents(&self) -> BTreeMap<u8, Vec<String>> {
-        let (_, dump) = index::open_searcher(&self.config.index).dump().unwrap();
+        let (_, dump) = index::open_searcher(&self.config.index).dump().await.unwrap();
         let blocks: Vec<Vec<StoredDocument>> = dump.try_collect().await.unwrap();
         let mut documents = BTreeMap::new();
         for document in blocks.into_iter().flatten() {

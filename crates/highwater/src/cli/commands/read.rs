@@ -82,7 +82,7 @@ pub async fn get(config: Config, args: &GetArgs, output: &Output) -> Result<Exit
 
 /// All documents, ascending by the bytes of the id.
 pub async fn dump(config: Config, output: &Output) -> Result<Exit, CliError> {
-    let (as_of, mut blocks) = searcher(config).await?.dump()?;
+    let (as_of, mut blocks) = searcher(config).await?.dump().await?;
     if as_of.is_none() {
         return Err(SearchError::Empty.into());
     }

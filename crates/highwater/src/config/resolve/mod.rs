@@ -1,6 +1,7 @@
 //! From what the user typed to what the program uses: defaults, and every rule within and between keys. Opens nothing
 //! but the SQL's file.
 
+mod index;
 mod parts;
 mod source;
 mod times;
@@ -41,7 +42,7 @@ pub fn resolve(
     }
     check_windows(raw, &sources, &mut reader.found);
     let document = parts::document(&raw.document, base, &mut reader.found);
-    let index = parts::index(&raw.index, base, &mut reader.found);
+    let index = index::index(&raw.index, base, &mut reader.found);
     let serve = raw.serve.as_ref().map(|listen| parts::serve(listen, &mut reader.found));
     let places = Places::of(raw, base);
     let stores = parts::stores(&raw.stores, places.used().as_deref(), reader);

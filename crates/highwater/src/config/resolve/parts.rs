@@ -14,11 +14,10 @@ use crate::config::duration::format_duration;
 use crate::config::location::{folder, parse_location};
 use crate::config::machine;
 use crate::config::model::{
-    Absent, DocumentConfig, FieldHint, IndexConfig, IndexKind, Location, OnLag, OnMaxUptime, PipelineConfig,
-    ServeConfig, StoreConfig,
+    DocumentConfig, FieldHint, Location, OnLag, OnMaxUptime, PipelineConfig, ServeConfig, StoreConfig,
 };
 use crate::config::problem::{Complaint, Findings};
-use crate::config::raw::{RawDocument, RawIndex, RawPipeline, RawStore};
+use crate::config::raw::{RawDocument, RawPipeline, RawStore};
 use crate::config::section::{Reader, Scalar, Text};
 use crate::config::size::{format_size, parse_size};
 use crate::config::substitute::substitute;
@@ -152,35 +151,6 @@ pub fn document(raw: &RawDocument, base: &Path, found: &mut Findings) -> Option<
     }
     let (sql_file, sql) = sql?;
     Some(DocumentConfig { sql, sql_file, id: id?, fields })
-}
-
-pub fn index(raw: &RawIndex, base: &Path, found: &mut Findings) -> Option<IndexConfig> {
-    let known = raw.kind.as_ref().and_then(|kind| {
-        if let later @ ("solr" | "opensearch") = kind.get_ref().as_str() {
-            found.problem(kind.span(), format!("`kind` = \"{later}\" comes in a later version"), "write \"tantivy\"");
-            return None;
-        }
-        choose("kind", kind, &[("tantivy", ())], found)
-    });
-    let absents = [("delete", Absent::Delete), ("keep", Absent::Keep)];
-    let absent = match &raw.absent {
-        Some(word) => choose("absent", word, &absents, found),
-        None => Some(Absent::Delete),
-    };
-    if known.is_some() && raw.path.is_none() {
-        let fix = "write path = \"./index\"";
-        found.problem(raw.span.clone(), "`path` is missing in [index], where a tantivy index lives", fix);
-    }
-    let path = raw.path.as_ref().and_then(|text| {
-        let parsed = match parse_location(text.get_ref(), base) {
-            Ok(Location::Folder(path)) => Ok(path),
-            Ok(Location::S3 { .. }) => Err(Complaint::new("a tantivy index lives in a folder", "write a folder")),
-            Err(complaint) => Err(Complaint { fix: "write a folder".into(), ..complaint }),
-        };
-        found.keep(text.span(), "path", parsed)
-    });
-    known?;
-    Some(IndexConfig { kind: IndexKind::Tantivy { path: path? }, absent: absent? })
 }
 
 pub fn serve(listen: &Text, found: &mut Findings) -> Option<ServeConfig> {

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use highwater_core::Sequence;
+use highwater_core::lease::Lease;
 use highwater_core::ports::Fault;
 
 pub use self::search::TantivySearcher;
@@ -75,25 +76,30 @@ impl TantivySink {
 
 #[async_trait]
 impl Sink for TantivySink {
-    fn as_of(&self) -> Result<Option<AsOf>, Fault> {
+    async fn as_of(&self) -> Result<Option<AsOf>, Fault> {
         Ok(self.snapshots.latest()?.as_of.clone())
     }
 
-    fn count(&self) -> Result<u64, Fault> {
+    async fn count(&self) -> Result<u64, Fault> {
         Ok(self.snapshots.latest()?.count())
     }
 
-    fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault> {
+    async fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault> {
         Ok(self.snapshots.latest()?.pairs())
     }
 
-    async fn stage(&mut self, sequence: Sequence, changes: Vec<Change>) -> Result<Vec<Refused>, Fault> {
+    async fn stage(
+        &mut self,
+        sequence: Sequence,
+        changes: Vec<Change>,
+        _lease: &dyn Lease,
+    ) -> Result<Vec<Refused>, Fault> {
         let writer = Arc::clone(&self.writer);
         task::blocking(move || lock(&writer).stage(sequence, changes)).await?
     }
 
-    async fn commit(&mut self, as_of: &AsOf) -> Result<(), Fault> {
-        let committed = self.as_of()?;
+    async fn commit(&mut self, as_of: &AsOf, _lease: &dyn Lease) -> Result<(), Fault> {
+        let committed = self.as_of().await?;
         let (writer, as_of) = (Arc::clone(&self.writer), as_of.clone());
         task::blocking(move || lock(&writer).commit(&as_of, committed.as_ref())).await?
     }

@@ -70,14 +70,14 @@ impl Searcher for TantivySearcher {
         Ok((document, as_of))
     }
 
-    fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault> {
+    async fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault> {
         Ok(match self.latest()? {
             Some((snapshot, as_of)) => (Some(as_of), snapshot.documents()),
             None => (None, stream::empty().boxed()),
         })
     }
 
-    fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault> {
+    async fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault> {
         Ok(self.latest()?.map(|(snapshot, as_of)| (as_of, snapshot.count())))
     }
 }

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use highwater_core::lease::Unguarded;
 use highwater_core::ports::Fault;
 use serde_json::json;
 use tempfile::TempDir;
@@ -66,20 +67,20 @@ async fn the_model_fails_when_told() {
     let change = |n| vec![Change::Upsert(contract::document("a", n))];
     index.fail(Call::Stage, 1, When::Before);
     index.fail(Call::Stage, 3, When::After);
-    assert!(matches!(sink.stage(Sequence(1), change(1)).await, Err(Fault::Unavailable(_))));
-    sink.stage(Sequence(1), change(2)).await.unwrap();
-    assert!(sink.stage(Sequence(1), change(3)).await.is_err());
+    assert!(matches!(sink.stage(Sequence(1), change(1), &Unguarded).await, Err(Fault::Unavailable(_))));
+    sink.stage(Sequence(1), change(2), &Unguarded).await.unwrap();
+    assert!(sink.stage(Sequence(1), change(3), &Unguarded).await.is_err());
     index.fail(Call::Commit, 1, When::Before);
-    assert!(sink.commit(&as_of(1)).await.is_err());
-    assert_eq!(sink.as_of().unwrap(), None);
+    assert!(sink.commit(&as_of(1), &Unguarded).await.is_err());
+    assert_eq!(sink.as_of().await.unwrap(), None);
     index.fail(Call::Commit, 1, When::After);
-    assert!(sink.commit(&as_of(1)).await.is_err());
-    assert_eq!(sink.as_of().unwrap(), Some(as_of(1)));
+    assert!(sink.commit(&as_of(1), &Unguarded).await.is_err());
+    assert_eq!(sink.as_of().await.unwrap(), Some(as_of(1)));
     let (document, _) = index.searcher().get("a").await.unwrap();
     assert_eq!(document.unwrap().hash, contract::document("a", 3).hash);
     assert_eq!(index.calls(), (3, 2));
     let _newer = index.sink();
-    assert!(matches!(sink.stage(Sequence(2), change(1)).await, Err(Fault::Fenced(_))));
+    assert!(matches!(sink.stage(Sequence(2), change(1), &Unguarded).await, Err(Fault::Fenced(_))));
 }
 
 #[tokio::test]
@@ -136,14 +137,14 @@ async fn a_creation_that_died_is_made_again_and_a_lost_pointer_is_not_overwritte
     drop(sink);
     std::fs::remove_file(folder.path().join("current")).unwrap();
     sink = folder.open(&contract::shape()).unwrap();
-    sink.stage(Sequence(1), vec![Change::Upsert(contract::document("a", 1))]).await.unwrap();
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.stage(Sequence(1), vec![Change::Upsert(contract::document("a", 1))], &Unguarded).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     drop(sink);
     std::fs::remove_file(folder.path().join("current")).unwrap();
     let error = folder.open(&contract::shape()).err().unwrap();
     assert!(matches!(error, IndexError::Damaged(_)), "{error}");
     std::fs::write(folder.path().join("current"), "g1").unwrap();
-    assert_eq!(folder.open(&contract::shape()).unwrap().count().unwrap(), 1);
+    assert_eq!(folder.open(&contract::shape()).unwrap().count().await.unwrap(), 1);
 }
 
 /// A writer killed between its files of deletions and its commit leaves them, under a number that the next one uses again.
@@ -153,15 +154,15 @@ async fn files_of_a_killed_commit_do_not_stop_the_next() {
     let batch = |n: i64| (0..40).map(|k| Change::Upsert(contract::document(&format!("{k}"), n))).collect::<Vec<_>>();
     let one_thread = TantivyOptions { threads: 1, ..TantivyOptions::default() };
     let mut sink = TantivySink::open(&folder.path(), &contract::shape(), one_thread).unwrap();
-    sink.stage(Sequence(1), batch(1)).await.unwrap();
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.stage(Sequence(1), batch(1), &Unguarded).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     drop(sink);
     let mut sink = TantivySink::open(&folder.path(), &contract::shape(), one_thread).unwrap();
     let index = folder.path().join("generations/g1/index");
     let before = (std::fs::read(index.join("meta.json")).unwrap(), std::fs::read(index.join(".managed.json")).unwrap());
     let segments = names(&index);
-    sink.stage(Sequence(2), batch(2)[..2].to_vec()).await.unwrap();
-    sink.commit(&as_of(2)).await.unwrap();
+    sink.stage(Sequence(2), batch(2)[..2].to_vec(), &Unguarded).await.unwrap();
+    sink.commit(&as_of(2), &Unguarded).await.unwrap();
     let managed = std::fs::read(index.join(".managed.json")).unwrap();
     drop(sink);
     assert_ne!(before.1, managed);
@@ -169,10 +170,10 @@ async fn files_of_a_killed_commit_do_not_stop_the_next() {
     std::fs::write(index.join("meta.json"), before.0).unwrap();
 
     let mut sink = TantivySink::open(&folder.path(), &contract::shape(), one_thread).unwrap();
-    assert_eq!(sink.as_of().unwrap(), Some(as_of(1)));
-    sink.stage(Sequence(2), batch(2)[..2].to_vec()).await.unwrap();
-    sink.commit(&as_of(2)).await.unwrap();
-    assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(2)), 40));
+    assert_eq!(sink.as_of().await.unwrap(), Some(as_of(1)));
+    sink.stage(Sequence(2), batch(2)[..2].to_vec(), &Unguarded).await.unwrap();
+    sink.commit(&as_of(2), &Unguarded).await.unwrap();
+    assert_eq!((sink.as_of().await.unwrap(), sink.count().await.unwrap()), (Some(as_of(2)), 40));
 }
 
 /// Otherwise a merge before the next commit would take its first deletion for a committed one.
@@ -180,8 +181,8 @@ async fn files_of_a_killed_commit_do_not_stop_the_next() {
 async fn a_new_writer_numbers_past_the_last_commit() {
     let folder = Folder::new();
     let mut sink = folder.open(&contract::shape()).unwrap();
-    sink.stage(Sequence(1), vec![Change::Upsert(contract::document("a", 1))]).await.unwrap();
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.stage(Sequence(1), vec![Change::Upsert(contract::document("a", 1))], &Unguarded).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     drop(sink);
     let index = ::tantivy::Index::open_in_dir(folder.path().join("generations/g1/index")).unwrap();
     let writer = writer::open_writer(&index, TantivyOptions::default()).unwrap();
@@ -197,8 +198,8 @@ async fn a_stamp_is_paired_with_its_own_documents_alone() {
     let meta = folder.path().join("generations/g1/index/meta.json");
     let mut commits = Vec::new();
     for n in 1..=2 {
-        sink.stage(Sequence(n), vec![Change::Upsert(contract::document("a", n as i64))]).await.unwrap();
-        sink.commit(&as_of(n)).await.unwrap();
+        sink.stage(Sequence(n), vec![Change::Upsert(contract::document("a", n as i64))], &Unguarded).await.unwrap();
+        sink.commit(&as_of(n), &Unguarded).await.unwrap();
         commits.push(std::fs::read(&meta).unwrap());
     }
     sink.snapshots.latest().unwrap();
@@ -216,16 +217,16 @@ fn names(folder: &std::path::Path) -> Vec<String> {
 async fn a_failed_stage_must_be_abandoned() {
     let folder = Folder::new();
     let mut sink = folder.open(&contract::shape()).unwrap();
-    sink.stage(Sequence(1), vec![Change::Upsert(contract::document("a", 1))]).await.unwrap();
-    assert!(matches!(sink.stage(Sequence(2), vec![]).await, Err(Fault::Internal(_))), "another batch");
-    assert!(matches!(sink.commit(&as_of(2)).await, Err(Fault::Internal(_))), "another batch");
+    sink.stage(Sequence(1), vec![Change::Upsert(contract::document("a", 1))], &Unguarded).await.unwrap();
+    assert!(matches!(sink.stage(Sequence(2), vec![], &Unguarded).await, Err(Fault::Internal(_))), "another batch");
+    assert!(matches!(sink.commit(&as_of(2), &Unguarded).await, Err(Fault::Internal(_))), "another batch");
     lock(&sink.writer).lose();
-    assert!(sink.stage(Sequence(1), vec![]).await.is_err());
-    assert!(sink.commit(&as_of(1)).await.is_err());
+    assert!(sink.stage(Sequence(1), vec![], &Unguarded).await.is_err());
+    assert!(sink.commit(&as_of(1), &Unguarded).await.is_err());
     sink.abandon().await.unwrap();
-    sink.stage(Sequence(2), vec![Change::Upsert(contract::document("b", 1))]).await.unwrap();
-    sink.commit(&as_of(2)).await.unwrap();
-    assert_eq!(sink.count().unwrap(), 1);
+    sink.stage(Sequence(2), vec![Change::Upsert(contract::document("b", 1))], &Unguarded).await.unwrap();
+    sink.commit(&as_of(2), &Unguarded).await.unwrap();
+    assert_eq!(sink.count().await.unwrap(), 1);
 }
 
 /// A disk that was full for a while: nothing is lost, and nothing needs a restart.
@@ -234,24 +235,24 @@ async fn a_full_disk_is_out_of_reach_until_there_is_room() {
     let folder = Folder::new();
     let mut sink = folder.open(&contract::shape()).unwrap();
     let batch = |n: i64| (0..40).map(|k| Change::Upsert(contract::document(&format!("{k}"), n))).collect::<Vec<_>>();
-    sink.stage(Sequence(1), batch(1)).await.unwrap();
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.stage(Sequence(1), batch(1), &Unguarded).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     let trouble = lock(&sink.writer).trouble.clone();
-    sink.stage(Sequence(2), batch(2)).await.unwrap();
+    sink.stage(Sequence(2), batch(2), &Unguarded).await.unwrap();
     trouble.fill(true);
-    let fault = sink.commit(&as_of(2)).await.unwrap_err();
+    let fault = sink.commit(&as_of(2), &Unguarded).await.unwrap_err();
     assert!(matches!(fault, Fault::Unavailable(_)), "{fault:?}");
     assert!(fault.to_string().contains("the index cannot be written"), "{fault}");
     match sink.abandon().await {
         Ok(()) | Err(Fault::Unavailable(_)) => {}
         Err(other) => panic!("{other:?}"),
     }
-    assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(1)), 40));
+    assert_eq!((sink.as_of().await.unwrap(), sink.count().await.unwrap()), (Some(as_of(1)), 40));
     trouble.fill(false);
     sink.abandon().await.unwrap();
-    sink.stage(Sequence(3), batch(3)[..2].to_vec()).await.unwrap();
-    sink.commit(&as_of(3)).await.unwrap();
-    assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(3)), 40));
+    sink.stage(Sequence(3), batch(3)[..2].to_vec(), &Unguarded).await.unwrap();
+    sink.commit(&as_of(3), &Unguarded).await.unwrap();
+    assert_eq!((sink.as_of().await.unwrap(), sink.count().await.unwrap()), (Some(as_of(3)), 40));
 }
 
 #[test]
@@ -293,8 +294,8 @@ async fn small_commits_are_merged_and_deletions_purged() {
     let mut sink = folder.open(&contract::shape()).unwrap();
     for n in 1..=40 {
         let changes = (0..5).map(|k| Change::Upsert(contract::document(&format!("{k}"), n))).collect();
-        sink.stage(Sequence(n as u64), changes).await.unwrap();
-        sink.commit(&as_of(n as u64)).await.unwrap();
+        sink.stage(Sequence(n as u64), changes, &Unguarded).await.unwrap();
+        sink.commit(&as_of(n as u64), &Unguarded).await.unwrap();
     }
     drop(sink);
     let sink = folder.open(&contract::shape()).unwrap();
@@ -302,7 +303,7 @@ async fn small_commits_are_merged_and_deletions_purged() {
     let readers = snapshot.searcher.segment_readers();
     let held: u32 = readers.iter().map(|reader| reader.max_doc()).sum();
     assert!(readers.len() < 16 && held < 80, "{} segments with {held} entries for 5 documents", readers.len());
-    assert_eq!(sink.count().unwrap(), 5);
+    assert_eq!(sink.count().await.unwrap(), 5);
 }
 
 fn ads() -> Shape {
@@ -352,8 +353,8 @@ async fn filled(folder: &Folder) -> (TantivySink, TantivySearcher) {
         ad(json!({"id": "a b+c", "title": "Grüne Mütze", "campaign": "x".repeat(70_000), "bid_micros": 200,
             "ctr": "12.50", "flag": "maybe", "at": "9999-12-31T23:59:59Z", "day": "2026-03-01"})),
     ];
-    assert_eq!(sink.stage(Sequence(1), changes).await.unwrap(), vec![]);
-    sink.commit(&as_of(1)).await.unwrap();
+    assert_eq!(sink.stage(Sequence(1), changes, &Unguarded).await.unwrap(), vec![]);
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     (sink, TantivySearcher::open(&folder.path()))
 }
 
@@ -512,7 +513,7 @@ async fn a_searcher_may_stand_before_the_index() {
     let searcher = TantivySearcher::open(&folder.path());
     assert!(matches!(searcher.get("a").await, Err(SearchError::Empty)));
     let (sink, _) = filled(&folder).await;
-    assert_eq!(searcher.as_of().unwrap(), Some((as_of(1), 3)));
+    assert_eq!(searcher.as_of().await.unwrap(), Some((as_of(1), 3)));
     drop(sink);
     assert!(searcher.get("ad-1").await.unwrap().0.is_some());
 }
@@ -532,8 +533,8 @@ async fn an_id_that_is_a_number_is_searched_as_both() {
         json: format!("{{\"n\":{n}}}").into_bytes().into(),
         hash: [0; 16],
     };
-    sink.stage(Sequence(1), vec![Change::Upsert(row(7)), Change::Upsert(row(10))]).await.unwrap();
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.stage(Sequence(1), vec![Change::Upsert(row(7)), Change::Upsert(row(10))], &Unguarded).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     let searcher = TantivySearcher::open(&folder.path());
     assert_eq!(ids(&searcher, "n:7").await.unwrap(), ["7"]);
     assert_eq!(ids(&searcher, "n:[8 TO 20]").await.unwrap(), ["10"]);
@@ -548,8 +549,8 @@ async fn a31_half_a_batch_is_never_published() {
     let mut sink = folder.open(&contract::shape()).unwrap();
     let upserts = |version| (0..100).map(move |n| Change::Upsert(contract::document(&format!("{n:03}"), version)));
     let old = |n: usize| Change::Upsert(contract::document(&format!("old {n:02}"), 1));
-    sink.stage(Sequence(1), upserts(1).chain((0..20).map(old)).collect()).await.unwrap();
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.stage(Sequence(1), upserts(1).chain((0..20).map(old)).collect(), &Unguarded).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     let policy = merge_policy(&sink);
     let searcher = TantivySearcher::open(&folder.path());
     let seen = async |version: i64, total: usize| {
@@ -562,24 +563,24 @@ async fn a31_half_a_batch_is_never_published() {
     let deletes = || (0..20).map(|n| Change::Delete(format!("old {n:02}").into()));
 
     for _ in 0..3 {
-        sink.stage(Sequence(2), upserts(2).take(50).chain(deletes().take(10)).collect()).await.unwrap();
+        sink.stage(Sequence(2), upserts(2).take(50).chain(deletes().take(10)).collect(), &Unguarded).await.unwrap();
         seen(1, 120).await;
         lock(&sink.writer).lose();
-        assert!(sink.stage(Sequence(2), deletes().collect()).await.is_err());
-        assert!(sink.commit(&as_of(2)).await.is_err(), "the half must not be committed");
+        assert!(sink.stage(Sequence(2), deletes().collect(), &Unguarded).await.is_err());
+        assert!(sink.commit(&as_of(2), &Unguarded).await.is_err(), "the half must not be committed");
         seen(1, 120).await;
         sink.abandon().await.unwrap();
         assert_eq!(merge_policy(&sink), policy);
         seen(1, 120).await;
     }
-    sink.stage(Sequence(2), upserts(2).chain(deletes()).collect()).await.unwrap();
+    sink.stage(Sequence(2), upserts(2).chain(deletes()).collect(), &Unguarded).await.unwrap();
     seen(1, 120).await;
-    sink.commit(&as_of(2)).await.unwrap();
+    sink.commit(&as_of(2), &Unguarded).await.unwrap();
     seen(2, 100).await;
-    sink.commit(&as_of(2)).await.unwrap();
+    sink.commit(&as_of(2), &Unguarded).await.unwrap();
     drop(sink);
     let sink = folder.open(&contract::shape()).unwrap();
-    assert_eq!((sink.as_of().unwrap(), sink.count().unwrap()), (Some(as_of(2)), 100));
+    assert_eq!((sink.as_of().await.unwrap(), sink.count().await.unwrap()), (Some(as_of(2)), 100));
     seen(2, 100).await;
 }
 
@@ -589,17 +590,17 @@ async fn a31_operations_after_an_abandoned_batch_keep_their_order() {
     let folder = Folder::new();
     let mut sink = folder.open(&contract::shape()).unwrap();
     let change = |version| vec![Change::Upsert(contract::document("1", version))];
-    sink.stage(Sequence(1), change(1)).await.unwrap();
-    sink.commit(&as_of(1)).await.unwrap();
-    sink.stage(Sequence(2), change(2)).await.unwrap();
+    sink.stage(Sequence(1), change(1), &Unguarded).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
+    sink.stage(Sequence(2), change(2), &Unguarded).await.unwrap();
     sink.abandon().await.unwrap();
     for staged in [change(3), vec![Change::Delete("1".into())], change(4)] {
-        sink.stage(Sequence(3), staged).await.unwrap();
+        sink.stage(Sequence(3), staged, &Unguarded).await.unwrap();
     }
-    sink.commit(&as_of(3)).await.unwrap();
+    sink.commit(&as_of(3), &Unguarded).await.unwrap();
     drop(sink);
     let sink = folder.open(&contract::shape()).unwrap();
-    assert_eq!(sink.count().unwrap(), 1);
+    assert_eq!(sink.count().await.unwrap(), 1);
     let (document, _) = TantivySearcher::open(&folder.path()).get("1").await.unwrap();
     assert_eq!(document.unwrap().hash, contract::document("1", 4).hash);
 }

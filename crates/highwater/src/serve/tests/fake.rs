@@ -218,11 +218,11 @@ impl Searcher for FakeIndex {
         Ok((found, Self::stamp()))
     }
 
-    fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault> {
+    async fn dump(&self) -> Result<(Option<AsOf>, Dump), Fault> {
         Ok((Some(Self::stamp()), stream::empty().boxed()))
     }
 
-    fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault> {
+    async fn as_of(&self) -> Result<Option<(AsOf, u64)>, Fault> {
         Ok(Some((Self::stamp(), self.0.len() as u64)))
     }
 }

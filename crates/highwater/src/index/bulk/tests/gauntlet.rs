@@ -30,7 +30,7 @@ fn difference(sink: &HttpSink, wanted: &Wanted) -> Vec<Change> {
 }
 
 fn pairs(sink: &HttpSink) -> Vec<Pair> {
-    let blocks = futures::executor::block_on_stream(sink.pairs().unwrap());
+    let blocks = futures::executor::block_on_stream(futures::executor::block_on(sink.pairs()).unwrap());
     blocks.flat_map(|block| block.unwrap()).collect()
 }
 
@@ -38,7 +38,7 @@ fn pairs(sink: &HttpSink) -> Vec<Pair> {
 async fn batch(sink: &mut HttpSink, n: u64, wanted: &Wanted) -> Delivered {
     let changes = difference(sink, wanted);
     let delivered = sink.deliver(Sequence(n), changes).await.unwrap();
-    sink.commit(&as_of(n)).await.unwrap();
+    sink.commit(&as_of(n), &Unguarded).await.unwrap();
     delivered
 }
 
@@ -108,7 +108,7 @@ async fn a30_one_bad_document_of_a_hundred() {
         assert_eq!(&*delivered.refused[0].id, "57");
         assert!(delivered.refused[0].reason.contains("2024-13-45"), "{:?}", delivered.refused);
         assert!(requests.contains(&delivered.requests), "{} requests", delivered.requests);
-        assert_eq!(sink.as_of().unwrap(), Some(as_of(1)), "the batch is committed without it");
+        assert_eq!(sink.as_of().await.unwrap(), Some(as_of(1)), "the batch is committed without it");
         let held: Vec<Box<str>> = pairs(&sink).into_iter().map(|pair| pair.id).collect();
         assert!(held.len() == 99 && !held.contains(&"57".into()));
         check(&server, script(), &wanted, &["57"]).await;
@@ -139,13 +139,13 @@ async fn a32_overload_inside_a_success() {
     let mut sink = server.open().await;
     // An index that has 60 already, and 61 never had.
     server.collection.lock().unwrap().apply(&json!({"sequence": 1, "id": "60", "json": "{}", "hash": vec![0; 16]}));
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     let wanted = wanted((0..100).filter(|n| ![60, 61].contains(n)));
     let mut changes = difference(&sink, &wanted);
     changes.push(Change::Delete("61".into()));
     server.collection.lock().unwrap().asked.clear();
     let delivered = sink.deliver(Sequence(2), changes).await.unwrap();
-    sink.commit(&as_of(2)).await.unwrap();
+    sink.commit(&as_of(2), &Unguarded).await.unwrap();
     assert_eq!((delivered.upserts, delivered.deletes, delivered.sent_again), (97, 2, 11));
     assert_eq!(&*delivered.refused[0].id, "50");
     assert!(delivered.refused[0].reason.contains("mapper_parsing_exception"));
@@ -173,7 +173,7 @@ async fn a33_connection_closed_after_the_bulk_was_applied() {
         let old = json!({"sequence": 1, "id": format!("old {n}"), "json": "{}", "hash": vec![0; 16]});
         server.collection.lock().unwrap().apply(&old);
     }
-    sink.commit(&as_of(1)).await.unwrap();
+    sink.commit(&as_of(1), &Unguarded).await.unwrap();
     server.collection.lock().unwrap().applied.clear();
     let wanted = wanted(0..80);
     let delivered = batch(&mut sink, 2, &wanted).await;

@@ -189,24 +189,29 @@ impl HttpSink {
 
 #[async_trait]
 impl Sink for HttpSink {
-    fn as_of(&self) -> Result<Option<AsOf>, Fault> {
+    async fn as_of(&self) -> Result<Option<AsOf>, Fault> {
         Ok(self.collection.lock().unwrap().as_of.clone())
     }
 
-    fn count(&self) -> Result<u64, Fault> {
+    async fn count(&self) -> Result<u64, Fault> {
         Ok(self.collection.lock().unwrap().committed.len() as u64)
     }
 
-    fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault> {
+    async fn pairs(&self) -> Result<BoxStream<'static, Result<Vec<Pair>, Fault>>, Fault> {
         let pairs = self.collection.lock().unwrap().pairs();
         Ok(futures::stream::iter([Ok(pairs)]).boxed())
     }
 
-    async fn stage(&mut self, sequence: Sequence, changes: Vec<Change>) -> Result<Vec<Refused>, Fault> {
+    async fn stage(
+        &mut self,
+        sequence: Sequence,
+        changes: Vec<Change>,
+        _lease: &dyn Lease,
+    ) -> Result<Vec<Refused>, Fault> {
         Ok(self.deliver(sequence, changes).await?.refused)
     }
 
-    async fn commit(&mut self, as_of: &AsOf) -> Result<(), Fault> {
+    async fn commit(&mut self, as_of: &AsOf, _lease: &dyn Lease) -> Result<(), Fault> {
         let body = serde_json::to_string(as_of).unwrap();
         self.wire.post("/commit", body).await.map(drop).map_err(Fault::Unavailable)
     }

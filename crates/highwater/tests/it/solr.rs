@@ -1,0 +1,192 @@
+//! Pipelines whose index is a collection of a real SolrCloud: HIGHWATER_TEST_SOLR names one that runs already, and a test
+//! that kills Solr starts its own.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::lake::{Dice, ITEMS, Lake, batches, eventually, rows, text};
+
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// A collection that no other test has; it goes with the test.
+struct Collection {
+    nodes: Vec<String>,
+    name: String,
+}
+
+impl Collection {
+    fn shared() -> Self {
+        let nodes = std::env::var("HIGHWATER_TEST_SOLR");
+        let nodes =
+            nodes.expect("HIGHWATER_TEST_SOLR is not set: run ./test, or services/solr/start.sh and export its answer");
+        Self::of(&nodes)
+    }
+
+    fn of(nodes: &str) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("it{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        Self { nodes: nodes.split(',').map(str::to_owned).collect(), name }
+    }
+
+    fn lake(&self) -> Lake {
+        let index = format!("kind = \"solr\"\nurl = {:?}\ncollection = \"{}\"\nshards = 2", self.nodes, self.name);
+        Lake::new(&ITEMS.replace("kind = \"tantivy\"\npath = \"./index\"", &index), "SELECT id, v FROM items")
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let url = format!("{}{path}", self.nodes[0]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let body = runtime.block_on(async { reqwest::get(url).await?.text().await });
+        serde_json::from_str(&body.unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl Drop for Collection {
+    fn drop(&mut self) {
+        self.get(&format!("/admin/collections?action=DELETE&name={}", self.name));
+        self.get(&format!("/admin/configs?action=DELETE&name=highwater.{}", self.name));
+    }
+}
+
+#[test]
+fn batches_changes_deletes_and_answers() {
+    let collection = Collection::shared();
+    let lake = collection.lake();
+    lake.land(
+        "dt=2024-05-01/hr=10/min=00/a.ndjson",
+        rows(&[("a", "copper kettle"), ("b", "kettle"), ("ü!/🦀", "odd")]),
+    );
+    let first = lake.once("2024-05-01T10:02:00Z");
+    assert_eq!((&first["upserts"], &first["documents"]), (&3.into(), &3.into()), "{first}");
+    lake.verify_equal();
+
+    lake.land("dt=2024-05-01/hr=10/min=00/a.ndjson", rows(&[("a", "copper wire"), ("ü!/🦀", "odd")]));
+    lake.land("dt=2024-05-01/hr=10/min=01/b.ndjson", rows(&[("c", "tin kettle")]));
+    let second = lake.once("2024-05-01T10:03:00Z");
+    let counts = ["upserts", "deletes", "unchanged", "documents"].map(|key| second[key].as_u64().unwrap());
+    assert_eq!(counts, [2, 1, 1, 3], "{second}");
+    lake.verify_equal();
+    assert_eq!(lake.ids(), "a c ü!/🦀");
+
+    let found = lake.json(&["search", "kettle", "--json"]);
+    assert_eq!((&found["total"], &found["hits"][0]["id"]), (&1.into(), &"c".into()), "{found}");
+    assert_eq!(found["as_of"]["seq"], second["seq"]);
+    let got = lake.json(&["get", "ü!/🦀", "--json"]);
+    assert_eq!(got["document"]["v"], "odd", "{got}");
+    assert!(!lake.run(&["get", "b"]).status.success());
+    let status = lake.json(&["status", "--json"]);
+    assert_eq!(status["documents"], 3, "{status}");
+
+    // Nothing changed, so that nothing is written.
+    assert_eq!(lake.once("2024-05-01T10:03:30Z")["upserts"], 0);
+    let direct = collection.get(&format!("/{}/select?q=*:*&rows=0", collection.name));
+    assert_eq!(direct["response"]["numFound"], 3, "{direct}");
+}
+
+#[test]
+fn a_collection_that_lost_its_documents_is_filled_anew() {
+    let collection = Collection::shared();
+    let lake = collection.lake();
+    lake.land("dt=2024-05-01/hr=10/min=00/a.ndjson", rows(&[("a", "1"), ("b", "2")]));
+    lake.once("2024-05-01T10:02:00Z");
+    collection.get(&format!("/admin/collections?action=DELETE&name={}", collection.name));
+    lake.once("2024-05-01T10:02:30Z");
+    assert_eq!(lake.ids(), "a b");
+    lake.verify_equal();
+}
+
+/// Killed once Solr has the first of a batch's documents, and not yet its commit.
+#[test]
+fn a_writer_killed_in_mid_batch_converges() {
+    let collection = Collection::shared();
+    let (lake, reference) = (collection.lake(), Lake::items());
+    let mut dice = Dice(23);
+    let mut in_mid_batch = 0;
+    for minute in 0..6 {
+        let file = format!("dt=2024-05-01/hr=10/min={minute:02}/a.ndjson");
+        let former = format!("dt=2024-05-01/hr=10/min={:02}/a.ndjson", minute / 2);
+        let content: String =
+            (0..12_000).map(|n| rows(&[(&format!("{minute}-{n}"), &format!("v{}", dice.roll(9)))])).collect();
+        for lake in [&lake, &reference] {
+            lake.land(&file, &content);
+            if former != file {
+                // Changes and deletions of what stands there.
+                let some: Vec<&str> = content.lines().step_by(3).collect();
+                lake.land(&former, some.join("\n").replace(&format!("{minute}-"), &format!("{}-", minute / 2)));
+            }
+        }
+        let now = format!("2024-05-01T10:{:02}:30Z", minute + 1);
+        let mut run = lake.spawn(&["once", "--now", &now]);
+        let first = format!("/{}/get?id={minute}-0&fl=_hw_seq_", collection.name);
+        let seq = eventually("a document of the batch", LIMIT, || collection.get(&first)["doc"]["_hw_seq_"].as_u64());
+        run.signal("KILL");
+        run.wait(LIMIT);
+        let stamp = collection.get(&format!("/{}/highwater?q=id:_hw_stamp_&fl=_hw_seq_", collection.name));
+        in_mid_batch += u32::from(stamp["response"]["docs"][0]["_hw_seq_"].as_u64() < Some(seq));
+        lake.once(&now);
+        reference.once(&now);
+        assert_eq!(lake.dump(), reference.dump(), "after {now}");
+        lake.verify_equal();
+    }
+    assert!(in_mid_batch > 3, "{in_mid_batch} of 6 kills came before the commit");
+}
+
+/// A SolrCloud of this test's own.
+struct Solr {
+    folder: TempDir,
+}
+
+impl Solr {
+    fn script(&self, name: &str, more: &[&str]) -> String {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../services/solr").join(name);
+        let output = Command::new(script).arg(self.folder.path()).args(more).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", text(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn kill(&self) {
+        let pid = std::fs::read_to_string(self.folder.path().join("pid")).unwrap();
+        assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
+        eventually("Solr to be gone", LIMIT, || (!Path::new(&format!("/proc/{}", pid.trim())).exists()).then_some(()));
+    }
+}
+
+impl Drop for Solr {
+    fn drop(&mut self) {
+        self.script("stop.sh", &[]);
+    }
+}
+
+#[test]
+fn a_run_outlives_solr() {
+    let solr = Solr { folder: tempfile::tempdir().unwrap() };
+    let collection = Collection::of(&solr.script("start.sh", &[]));
+    let lake = collection.lake();
+    let land = |id: &str| {
+        let now = jiff::Timestamp::now().strftime("dt=%Y-%m-%d/hr=%H/min=%M").to_string();
+        lake.land(&format!("{now}/{id}.ndjson"), rows(&[(id, "x")]));
+    };
+    land("a");
+    let run = lake.spawn(&["run", "--json"]);
+    eventually("the first batch", LIMIT, || (batches(&run.log()) > 0).then_some(()));
+    solr.kill();
+    land("b");
+    eventually("the loss to be told", LIMIT, || run.log().contains(&collection.nodes[0]).then_some(()));
+    let once = lake.run(&["search", "x"]);
+    assert_eq!(once.status.code(), Some(5), "{}", text(&once));
+    assert!(text(&once).contains(&collection.nodes[0]), "{}", text(&once));
+    assert!(run.is_alive(), "{}", run.log());
+    solr.script("start.sh", &["--again"]);
+    land("c");
+    eventually("all documents", LIMIT, || {
+        let dump = lake.run(&["dump"]);
+        (dump.status.success() && text(&dump).lines().count() == 3).then_some(())
+    });
+    run.kill();
+    lake.verify_equal();
+}
