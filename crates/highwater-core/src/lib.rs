@@ -5,6 +5,7 @@
 
 pub mod driver;
 pub mod file;
+pub mod generation;
 pub mod holes;
 pub mod lease;
 pub mod listing;

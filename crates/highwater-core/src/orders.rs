@@ -27,6 +27,12 @@ impl ObjectOrders {
         Self { store, folder: root.clone().join("orders"), found: Mutex::default(), told: Mutex::default() }
     }
 
+    /// The same place, seen for itself: what one finds the other does not delete.
+    pub fn clone_of(other: &Self) -> Self {
+        let (store, folder) = (other.store.clone(), other.folder.clone());
+        Self { store, folder, found: Mutex::default(), told: Mutex::default() }
+    }
+
     /// Leaves an order. `name` is its own: an order of the same name is replaced. On `Err` it may stand there or not;
     /// given again under its name it stands there once.
     pub async fn give(&self, name: &str, order: &Order) -> Result<(), Fault> {

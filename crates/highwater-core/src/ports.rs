@@ -173,6 +173,39 @@ pub enum Order {
         /// This one; `None`: all.
         path: Option<Arc<str>>,
     },
+    /// Build a candidate of the pipeline's present definition, from the files that are pinned.
+    Rebuild {
+        /// Its own: an order that the log knows is not carried out again.
+        id: String,
+        /// Why, for the log.
+        reason: String,
+        /// Promote it by itself once its gates pass.
+        promote: bool,
+    },
+    /// Make the candidate live, if its gates pass.
+    Promote {
+        /// As above.
+        id: String,
+        /// Why it is done though a gate fails.
+        force: Option<String>,
+    },
+    /// Make the former generation live again.
+    Rollback {
+        /// As above.
+        id: String,
+        /// Why, for the log.
+        reason: String,
+    },
+}
+
+impl Order {
+    /// The name by which the log knows that it was carried out; `None` where doing it twice is doing it once.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Rebuild { id, .. } | Self::Promote { id, .. } | Self::Rollback { id, .. } => Some(id),
+            Self::AcceptRemovals { .. } | Self::Retry { .. } => None,
+        }
+    }
 }
 
 /// Where operators leave their orders, and the writer finds them. It looks only while one could matter: files are

@@ -46,6 +46,19 @@ fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
             block_on(commands::once(config(cli)?, args, stop, output))?
         }
         Command::AcceptRemovals(args) => block_on(commands::accept_removals(config(cli)?, args, output))?,
+        Command::Rebuild(args) => {
+            let stop = stop(Exit::Failure)?;
+            block_on(commands::rebuild(config(cli)?, args, stop, output))?
+        }
+        Command::Promote(args) => {
+            let stop = stop(Exit::Failure)?;
+            block_on(commands::promote(config(cli)?, args, stop, output))?
+        }
+        Command::Rollback(args) => {
+            let stop = stop(Exit::Failure)?;
+            block_on(commands::rollback(config(cli)?, args, stop, output))?
+        }
+        Command::Generations(format) => block_on(commands::generations(config(cli)?, *format, output))?,
         Command::Status(format) => block_on(commands::status(config(cli)?, *format, output))?,
         Command::Log(args) => block_on(commands::log(config(cli)?, args, output))?,
         Command::Holes(args) => block_on(commands::holes(config(cli)?, args, output))?,

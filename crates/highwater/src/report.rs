@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use highwater_core::generation::GenerationName;
 use highwater_core::holes::{ClosedHole, Hole, HoleCause};
 use highwater_core::ports::Fault;
 use highwater_core::receipt::{Alarm, Mode, Quarantined, RejectedRow, Requests};
@@ -11,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::engine::GateReport;
 use crate::index::{AsOf, Found, StoredDocument};
 
 /// `once --json`, a line of `run --json`, and an entry of `batches`.
@@ -180,6 +182,45 @@ pub struct WriterReport {
     /// When it started.
     #[schemars(with = "String")]
     pub since: Timestamp,
+}
+
+/// `generations --json`, and what `rebuild`, `promote` and `rollback` report.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GenerationsReport {
+    /// The one that batches are committed to, and readers see.
+    pub live: GenerationName,
+    /// Documents in it.
+    pub documents: u64,
+    /// All of them, the live one first, then from new to old.
+    pub generations: Vec<GenerationReport>,
+}
+
+/// One generation.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GenerationReport {
+    /// Its name.
+    pub name: GenerationName,
+    /// `live`, `candidate` or `former`.
+    pub role: String,
+    /// Since when it has that role; `null` for the first one.
+    #[schemars(with = "Option<String>")]
+    pub since: Option<Timestamp>,
+    /// Why it was begun, or left.
+    pub reason: String,
+    /// What its gates said last.
+    pub judgement: Option<JudgementReport>,
+}
+
+/// What gates said.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct JudgementReport {
+    /// By the writer's clock.
+    #[schemars(with = "String")]
+    pub clock: Timestamp,
+    /// All of them passed.
+    pub passed: bool,
+    /// One by one.
+    pub gates: Vec<GateReport>,
 }
 
 /// `accept-removals --json`.

@@ -9,7 +9,7 @@ use super::{Driver, Ports};
 use crate::file::SourceName;
 use crate::holes::{ClosedHole, Hole};
 use crate::listing::SourceLister;
-use crate::log::{Appended, BatchLog, BatchRecord, Body, Cursor, PipelineState, Record, fenced, snapshot_due};
+use crate::log::{BatchLog, BatchRecord, Body, Cursor, PipelineState, Record, append, snapshot_due};
 use crate::plan::{Plan, SourcePlan, quarantine};
 use crate::ports::{Committed, Fault};
 use crate::receipt::Quarantined;
@@ -75,17 +75,11 @@ impl Driver {
 
     /// Appends a record under the next number, or learns that the pipeline has another writer.
     pub(super) async fn append(&mut self, log: &dyn BatchLog, clock: Timestamp, body: Body) -> Result<Record, Fault> {
-        let record = self.session.claimed.record(clock, body);
         self.broken = true;
-        match log.append(&record).await.map_err(Fault::from)? {
-            Appended::Conflict => Err(fenced(record.seq)),
-            Appended::Written => {
-                self.broken = false;
-                self.session.claimed.state.apply(&record);
-                self.since_snapshot.records += 1;
-                Ok(record)
-            }
-        }
+        let record = append(log, &mut self.session.claimed, clock, body).await?;
+        self.broken = false;
+        self.since_snapshot.records += 1;
+        Ok(record)
     }
 
     /// Writes a snapshot when due, and trims what it makes superfluous. Both are shortcuts: a failure costs nothing now.

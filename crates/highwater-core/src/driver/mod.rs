@@ -13,6 +13,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::file::SourceName;
+use crate::generation::GenerationChange;
 use crate::lease::Lease;
 use crate::listing::SourceLister;
 use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence, fenced};
@@ -22,7 +23,7 @@ use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Order, Orders, Sou
 use crate::receipt::{Alarm, Quarantined, Requests};
 
 use orders::carried_out;
-pub use run::{Ended, GRACE, Observer, run};
+pub use run::{Between, Ended, GRACE, Observer, Unattended, run};
 
 /// The alarm of batches that lack rows of a pinned file.
 const ADD_ONLY: &str = "add_only";
@@ -77,11 +78,17 @@ pub struct Driver {
     lacking: Vec<String>,
     /// The last batch could only add because looks had failed: once none does, another one makes good what it left out.
     owes_batch: bool,
+    /// Alarms from between the ticks.
+    raised: Vec<Alarm>,
+    /// Records from between the ticks.
+    between: Vec<Record>,
 }
 
 /// What one tick did.
 #[derive(Clone, Debug)]
 pub struct TickReport {
+    /// Records that were written between the tick before and this one.
+    pub between: Vec<Record>,
     /// The record that it wrote, if it wrote one.
     pub record: Option<Record>,
     /// The number of the last record.
@@ -151,12 +158,19 @@ impl Driver {
             requests: None,
             lacking: Vec::new(),
             owes_batch: false,
+            raised: Vec::new(),
+            between: Vec::new(),
         }
     }
 
     /// What the log says now.
     pub fn state(&self) -> &PipelineState {
         &self.session.claimed.state
+    }
+
+    /// The right to write, as this session has it.
+    pub fn lease(&self) -> &Arc<dyn Lease> {
+        &self.session.lease
     }
 
     /// True once a batch or record may or may not have happened: the driver is of no use any more, and the next session
@@ -223,6 +237,40 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// What the sink holds is what the log says, as far as this session knows: only then may a number be taken that is no
+    /// batch's.
+    pub fn is_settled(&self) -> bool {
+        !(self.broken || self.fresh || self.compare_all || self.sink_is_ahead)
+    }
+
+    /// Ends the session: what the last step left behind is for the next one to find out.
+    pub fn end_session(&mut self) {
+        self.broken = true;
+    }
+
+    /// Alarms that whoever attends between ticks raises; they stand until they are told otherwise.
+    pub fn raise(&mut self, alarms: Vec<Alarm>) {
+        self.raised = alarms;
+    }
+
+    /// Appends a change to the pipeline's generations, between two ticks.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where a batch has to come first (see [`Driver::is_settled`]), or the log is out of reach.
+    pub async fn change_generations(&mut self, ports: Ports<'_>, change: GenerationChange) -> Result<Record, Fault> {
+        if !self.is_settled() {
+            return Err(Fault::Unavailable(
+                "the index is not known to be what the log says; a batch comes first".into(),
+            ));
+        }
+        self.require_newest_claim(ports.log).await?;
+        let clock = self.state().clock_at(ports.clock.now());
+        let record = self.append(ports.log, clock, Body::Generation { change }).await?;
+        self.between.push(record.clone());
+        self.shorten(ports.log).await;
+        Ok(record)
     }
 
     /// Runs an attempt. One that failed has either left no trace in the sink, so that its number is free, or breaks the
@@ -317,6 +365,7 @@ impl Driver {
     /// Alarms that the planner cannot know of.
     fn add_alarms(&self, store: &dyn Store, plan: &mut Plan) {
         plan.alarms.extend(lacking(&self.lacking, plan.clock));
+        plan.alarms.extend(self.raised.iter().cloned());
         for name in self.listers.keys() {
             let skipped = store.skipped(name);
             if !skipped.is_empty() {
@@ -507,6 +556,7 @@ impl Driver {
         let alarms = self.alarms_after(&plan);
         self.alarms = alarms.iter().map(|a| ((a.kind.clone(), a.source.clone()), a.since)).collect();
         TickReport {
+            between: std::mem::take(&mut self.between),
             record,
             last: self.session.claimed.state.last,
             clock: plan.clock,

@@ -31,6 +31,8 @@ impl Driver {
                 .iter()
                 .any(|(name, lister)| is_meant(source.as_ref(), name) && lister.view().failures().next().is_some()),
             Order::Retry { .. } => true,
+            // Whoever attends to the generations finds these by itself.
+            Order::Rebuild { .. } | Order::Promote { .. } | Order::Rollback { .. } => false,
         });
         waiting
     }
@@ -40,7 +42,7 @@ impl Driver {
 pub(super) fn accepted(orders: &[Order], name: &SourceName) -> Option<Timestamp> {
     let until = |order: &Order| match order {
         Order::AcceptRemovals { source, at } => is_meant(source.as_ref(), name).then_some(*at),
-        Order::Retry { .. } => None,
+        _ => None,
     };
     orders.iter().filter_map(until).max()
 }

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::{Driver, Look, Ports, TickReport};
 use crate::ports::{Executor, Fault};
 
@@ -23,6 +25,26 @@ pub enum Ended {
     Stopped,
     /// It was time to: see [`run`].
     Retired,
+    /// Another generation is live now: begin a session on it.
+    Switched,
+}
+
+/// What is done between two ticks, while nothing of a batch is under way.
+#[async_trait]
+pub trait Between: Send {
+    /// After each tick that ended well. True if another generation is live now, so that this session is over.
+    async fn between(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<bool, Fault>;
+}
+
+/// Nothing is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unattended;
+
+#[async_trait]
+impl Between for Unattended {
+    async fn between(&mut self, _driver: &mut Driver, _ports: Ports<'_>) -> Result<bool, Fault> {
+        Ok(false)
+    }
 }
 
 /// Ticks every `poll` until `stop` resolves, or a fault that waiting does not mend. A store that is out of reach, or data
@@ -33,6 +55,7 @@ pub async fn run(
     driver: &mut Driver,
     ports: Ports<'_>,
     executor: &mut dyn Executor,
+    between: &mut dyn Between,
     observer: &mut dyn Observer,
     stop: impl Future<Output = ()>,
     retire_at: Option<Duration>,
@@ -41,24 +64,31 @@ pub async fn run(
     let mut pause = poll;
     tokio::pin!(stop);
     loop {
-        let (ticked, stopping) = {
-            let tick = driver.tick(ports, executor, Look::Scheduled);
-            tokio::pin!(tick);
+        let (ended, stopping) = {
+            let step = async {
+                let ticked = driver.tick(ports, executor, Look::Scheduled).await;
+                observer.ticked(ticked.as_ref());
+                let behind = ticked?.behind;
+                let switched =
+                    !behind && between.between(driver, ports).await.inspect_err(|fault| observer.ticked(Err(fault)))?;
+                Ok((behind, switched))
+            };
+            tokio::pin!(step);
             tokio::select! {
                 biased;
-                ticked = &mut tick => (ticked, false),
+                ended = &mut step => (ended, false),
                 () = &mut stop => tokio::select! {
                     biased;
-                    ticked = &mut tick => (ticked, true),
+                    ended = &mut step => (ended, true),
                     () = ports.clock.sleep(GRACE) => return Ok(Ended::Stopped),
                 },
             }
         };
-        observer.ticked(ticked.as_ref());
-        let behind = match ticked {
-            Ok(report) => {
+        let behind = match ended {
+            Ok((_, true)) if !stopping => return Ok(Ended::Switched),
+            Ok((behind, _)) => {
                 pause = poll;
-                report.behind
+                behind
             }
             Err(Fault::Unavailable(_) | Fault::Data(_)) if !driver.is_broken() => {
                 pause = (pause * 2).min((poll * 10).max(Duration::from_secs(10)));

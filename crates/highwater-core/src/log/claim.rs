@@ -5,7 +5,8 @@ use jiff::Timestamp;
 
 use super::record::{Body, FORMAT, Record, Sequence, WriterId};
 use super::state::PipelineState;
-use super::{Appended, BatchLog, Damaged, LogError};
+use super::{Appended, BatchLog, Damaged, LogError, fenced};
+use crate::ports::Fault;
 
 /// How many numbers a starter tries before it gives way.
 const TRIES: u32 = 8;
@@ -49,6 +50,18 @@ impl Claimed {
     /// The next record of this writer, `clock` being [`PipelineState::clock_at`] of the batch.
     pub fn record(&self, clock: Timestamp, body: Body) -> Record {
         Record { format: FORMAT, seq: self.state.next(), writer: self.writer.clone(), epoch: self.epoch, clock, body }
+    }
+}
+
+/// Appends the next record of this writer, or learns that the log has another one.
+pub async fn append(log: &dyn BatchLog, claimed: &mut Claimed, clock: Timestamp, body: Body) -> Result<Record, Fault> {
+    let record = claimed.record(clock, body);
+    match log.append(&record).await.map_err(Fault::from)? {
+        Appended::Conflict => Err(fenced(record.seq)),
+        Appended::Written => {
+            claimed.state.apply(&record);
+            Ok(record)
+        }
     }
 }
 

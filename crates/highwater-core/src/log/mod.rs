@@ -14,7 +14,7 @@ mod tests;
 use async_trait::async_trait;
 use thiserror::Error;
 
-pub use claim::{Claimed, Writer, claim, claim_next};
+pub use claim::{Claimed, Writer, append, claim, claim_next};
 pub use object::{KEEP, ObjectLog, RECENT, snapshot_due};
 pub use record::{BatchRecord, Body, Cursor, FORMAT, Record, Sequence, WriterId};
 pub use state::{PipelineState, SourceState, VOID_KEPT};

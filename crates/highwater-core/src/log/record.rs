@@ -8,12 +8,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::file::{FileVersion, SourceName};
+use crate::generation::GenerationChange;
 use crate::holes::{ClosedHole, Hole};
 use crate::receipt::{Alarm, Quarantined, Receipt, Requests};
 use crate::withheld::WithheldChange;
 
 /// The format that this build writes; it reads this and all lower ones.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// The number of a record, and the version of every document that its batch wrote. Counts from 1.
 #[derive(
@@ -81,7 +82,7 @@ impl Record {
             Body::Batch(batch) => {
                 batch.sources.values().map(|cursor| (cursor.added.len() + cursor.removed.len()) as u64).sum()
             }
-            Body::Claim { .. } | Body::Advance { .. } => 0,
+            Body::Claim { .. } | Body::Advance { .. } | Body::Generation { .. } => 0,
         }
     }
 }
@@ -116,6 +117,12 @@ pub enum Body {
         /// Alarms that stood at its tick.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         alarms: Vec<Alarm>,
+    },
+    /// Which generations there are, or which of them is live, changed; the files stayed as they were.
+    Generation {
+        /// How.
+        #[serde(flatten)]
+        change: GenerationChange,
     },
 }
 

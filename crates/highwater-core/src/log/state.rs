@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::file::{FileVersion, SourceName};
+use crate::generation::Generations;
 use crate::holes::{CLOSED_KEPT, ClosedHole, Hole};
 use crate::log::record::{BatchRecord, Body, Cursor, Record, Sequence};
 use crate::ports::Stamp;
@@ -42,9 +43,12 @@ pub struct PipelineState {
     /// left out.
     #[serde(default)]
     pub add_only: bool,
-    /// The generation's spec.
+    /// The live generation's spec.
     pub spec: Option<serde_json::Value>,
-    /// The last [`VOID_KEPT`] numbers up to `last` that are neither a batch nor an advance that could be read: claims,
+    /// The generations.
+    #[serde(default)]
+    pub generations: Generations,
+    /// The last [`VOID_KEPT`] numbers up to `last` that are no batch, advance or generation record that could be read: claims,
     /// damaged and missing records. An attempt that died may have stamped documents with one of them. Ascending.
     #[serde(default)]
     pub void: Vec<Sequence>,
@@ -99,6 +103,9 @@ impl PipelineState {
                 }
             }
             Body::Batch(batch) => self.apply_batch(record, batch),
+            Body::Generation { change } => {
+                self.generations.apply(change, record.clock, &mut self.spec, &mut self.documents);
+            }
         }
     }
 
@@ -115,7 +122,7 @@ impl PipelineState {
             Body::Claim { .. } => self.note_void(record.seq),
             // The writer read the log with the gap in it, so this batch compared everything.
             Body::Batch(_) if self.gap.is_some_and(|gap| record.epoch > gap) => self.gap = None,
-            Body::Batch(_) | Body::Advance { .. } => {}
+            Body::Batch(_) | Body::Advance { .. } | Body::Generation { .. } => {}
         }
     }
 

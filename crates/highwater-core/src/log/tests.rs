@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::contract::{Finding, check};
 use super::*;
 use crate::file::{FileVersion, SourceName};
+use crate::generation::{GenerationChange, GenerationName, Judgement, Switch};
 use crate::holes::{Hole, HoleCause};
 use crate::lease::Lease;
 use crate::ports::Clock;
@@ -133,7 +134,7 @@ async fn a_record_reads_as_json_for_people() {
     let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
     insta::assert_snapshot!(String::from_utf8_lossy(&bytes), @r#"
     {
-      "format": 2,
+      "format": 3,
       "seq": 1,
       "writer": "w",
       "epoch": 1,
@@ -177,12 +178,39 @@ async fn a_record_reads_as_json_for_people() {
 }
 
 #[test]
+fn every_change_of_generations_is_read_back_as_it_was_written() {
+    let name = GenerationName::numbered(2);
+    let switch = Switch {
+        from: GenerationName::numbered(1),
+        to: name.clone(),
+        rollback: false,
+        forced: Some("because".into()),
+        documents: 7,
+        order: Some("o1".into()),
+    };
+    let report = serde_json::json!([{"gate": "documents"}]);
+    let judgement = Judgement { name: name.clone(), clock: Timestamp::UNIX_EPOCH, passed: true, report };
+    let (spec, reason) = (serde_json::json!({"sql": "SELECT"}), "asked for".to_owned());
+    for change in [
+        GenerationChange::Begun { name: name.clone(), spec, reason: reason.clone(), promote: true, order: None },
+        GenerationChange::Judged { judgement },
+        GenerationChange::Switching { switch },
+        GenerationChange::Switched { to: name.clone() },
+        GenerationChange::Dropped { name, reason },
+    ] {
+        let record = record(3, 1, Body::Generation { change });
+        let json = serde_json::to_string_pretty(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&json).unwrap(), record, "{json}");
+    }
+}
+
+#[test]
 fn a_starved_starter_gives_way() {
     let error = LogError::Contended { tries: 8 };
     assert!(matches!(Fault::from(error), Fault::Fenced(_)));
     let error = LogError::NewerFormat { object: "log/00000000000000000007.json".into(), found: 9, known: FORMAT };
     let Fault::Invalid(text) = Fault::from(error) else { panic!("not invalid") };
-    assert_eq!(text, "log/00000000000000000007.json has format 9, this highwater reads up to 2; upgrade highwater");
+    assert_eq!(text, "log/00000000000000000007.json has format 9, this highwater reads up to 3; upgrade highwater");
 }
 
 #[test]

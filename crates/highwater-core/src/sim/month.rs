@@ -206,7 +206,7 @@ impl Month {
         match ticked {
             Ok(report) => match report.record.map(|record| record.body) {
                 Some(Body::Batch(_)) => day.batches += 1,
-                Some(Body::Advance { .. } | Body::Claim { .. }) => day.advances += 1,
+                Some(_) => day.advances += 1,
                 None => {}
             },
             Err(Fault::Unavailable(_)) => day.failed_ticks += 1,

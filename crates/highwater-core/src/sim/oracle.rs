@@ -190,6 +190,7 @@ impl World {
         self.check_clock(host, &record);
         match &record.body {
             Body::Claim { .. } => {}
+            Body::Generation { .. } => self.check_epoch(&record),
             Body::Advance { watermark, holes, .. } => {
                 self.check_epoch(&record);
                 self.check_watermark(host, *watermark, record.clock, holes);
@@ -213,7 +214,7 @@ impl World {
 
     fn note_pinned(&mut self, record: &Record) {
         match &record.body {
-            Body::Claim { .. } => {}
+            Body::Claim { .. } | Body::Generation { .. } => {}
             Body::Advance { holes, .. } => {
                 self.oracle.advances += 1;
                 self.oracle.holes.extend(holes.iter().cloned());

@@ -65,6 +65,21 @@ pub enum Command {
         after_help = "Shows what is withheld, and leaves an order: a running writer carries it out at its next tick, else the next `run` or `once`\ndoes. What vanishes after the command is not accepted by it.\n\nExamples:\n  highwater accept-removals\n  highwater accept-removals ads --json"
     )]
     AcceptRemovals(AcceptArgs),
+    /// Build a new index beside the live one, from the same files, and judge it
+    #[command(
+        after_help = "The live index goes on meanwhile. A running writer carries it out; where nobody writes the pipeline, this command\ndoes. Exit code 1 if a gate fails.\n\nExamples:\n  highwater rebuild\n  highwater rebuild --promote --reason 'new analyzer'"
+    )]
+    Rebuild(RebuildArgs),
+    /// Make the candidate live, in one atomic step
+    #[command(
+        after_help = "Examples:\n  highwater promote\n  highwater promote --force 'a third of the ads ended on purpose'"
+    )]
+    Promote(PromoteArgs),
+    /// Make the former index live again: it was kept fresh
+    #[command(after_help = "Example:\n  highwater rollback --reason 'searches for shoes find socks'")]
+    Rollback(RollbackArgs),
+    /// List the indexes of the pipeline: live, candidate, former
+    Generations(Format),
     /// Tell how fresh the index is, and what stands in its way
     Status(Format),
     /// List the last records of the batch log
@@ -165,6 +180,42 @@ pub struct AcceptArgs {
     /// Of this source alone
     #[arg(value_name = "SOURCE")]
     pub source: Option<String>,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `rebuild`.
+#[derive(Clone, Debug, Args)]
+pub struct RebuildArgs {
+    /// Make it live at once where its gates pass
+    #[arg(long)]
+    pub promote: bool,
+    /// Why, for the log
+    #[arg(long, default_value = "asked for", value_name = "WORDS")]
+    pub reason: String,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `promote`.
+#[derive(Clone, Debug, Args)]
+pub struct PromoteArgs {
+    /// Though a gate failed, for this reason, which is recorded
+    #[arg(long, value_name = "REASON")]
+    pub force: Option<String>,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `rollback`.
+#[derive(Clone, Debug, Args)]
+pub struct RollbackArgs {
+    /// Why, for the log
+    #[arg(long, default_value = "asked for", value_name = "WORDS")]
+    pub reason: String,
     /// How to report.
     #[command(flatten)]
     pub format: Format,
@@ -282,6 +333,10 @@ impl Command {
             Self::Run(_) => "run",
             Self::Once(_) => "once",
             Self::AcceptRemovals(_) => "accept-removals",
+            Self::Rebuild(_) => "rebuild",
+            Self::Promote(_) => "promote",
+            Self::Rollback(_) => "rollback",
+            Self::Generations(_) => "generations",
             Self::Status(_) => "status",
             Self::Log(_) => "log",
             Self::Holes(_) => "holes",

@@ -165,6 +165,7 @@ pub fn log(records: &[Record]) -> String {
     let mut rows = Vec::new();
     for record in records {
         let (kind, watermark, what) = match &record.body {
+            Body::Generation { change } => ("generation", None, change.describe()),
             Body::Claim { holder, version } => ("claim", None, format!("{holder}, version {version}")),
             Body::Advance { watermark, .. } => ("advance", Some(*watermark), String::new()),
             Body::Batch(batch) => {

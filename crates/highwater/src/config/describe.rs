@@ -63,6 +63,7 @@ impl Config {
         }
         list.document();
         list.index();
+        list.generations();
         if let Some(serve) = &self.serve {
             list.section = vec!["serve".into()];
             list.text("listen", &serve.listen.to_string());
@@ -282,6 +283,23 @@ impl List<'_> {
             SolrAuth::Basic { user, .. } => self.texts([("user", Some(user)), ("password", Some(MASK))]),
             SolrAuth::Bearer(_) => self.text("bearer", MASK),
         }
+    }
+
+    fn generations(&mut self) {
+        let generations = &self.config.generations;
+        self.section = vec!["generations".into()];
+        self.text("keep_hot", &format_duration(generations.keep_hot));
+        if let Some(every) = generations.rebuild_every {
+            self.text("rebuild_every", &format_duration(every));
+        }
+        self.put("rebuild_on_change", Value::Boolean(generations.rebuild_on_change));
+        let gates = &generations.gates;
+        self.section = vec!["gates".into()];
+        self.text("documents", &format!("{}%", gates.documents_percent));
+        self.text("fill", &format!("{}%", gates.fill_percent));
+        self.put("queries", Value::Array(gates.queries.iter().map(|query| Value::String(escape(query))).collect()));
+        self.put("at", Value::Integer(i64::try_from(gates.queries_at).unwrap_or(i64::MAX)));
+        self.text("overlap", &format!("{}%", gates.overlap_percent));
     }
 
     fn texts<const N: usize>(&mut self, pairs: [(&str, Option<&str>); N]) {

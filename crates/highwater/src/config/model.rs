@@ -26,6 +26,8 @@ pub struct Config {
     pub document: DocumentConfig,
     /// `[index]`.
     pub index: IndexConfig,
+    /// `[generations]` and `[gates]`.
+    pub generations: GenerationsConfig,
     /// `[serve]`, where it stands.
     pub serve: Option<ServeConfig>,
     /// `[store."s3://bucket"]`, by that URL.
@@ -304,6 +306,51 @@ pub enum Absent {
     Delete,
     /// Only owned ids (with a row, live or deleted, in the tables) are touched.
     Keep,
+}
+
+/// `[generations]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerationsConfig {
+    /// How long a generation that was live is kept fresh, for a rollback.
+    pub keep_hot: SignedDuration,
+    /// How often a rebuild is begun, and promoted if its gates pass.
+    pub rebuild_every: Option<SignedDuration>,
+    /// A rebuild is begun, and promoted if its gates pass, where the index cannot hold what the configuration asks for.
+    pub rebuild_on_change: bool,
+    /// `[gates]`.
+    pub gates: GatesConfig,
+}
+
+/// `[gates]`: what a candidate has to stand before it may be live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatesConfig {
+    /// By how much its number of documents may be another than the live one's.
+    pub documents_percent: u32,
+    /// How many points of a field's values may be lost.
+    pub fill_percent: u32,
+    /// Queries whose hits are compared.
+    pub queries: Vec<String>,
+    /// How many hits of each.
+    pub queries_at: usize,
+    /// How much of the live one's hits have to be found again.
+    pub overlap_percent: u8,
+}
+
+impl Default for GenerationsConfig {
+    fn default() -> Self {
+        Self {
+            keep_hot: SignedDuration::from_hours(1),
+            rebuild_every: None,
+            rebuild_on_change: false,
+            gates: GatesConfig::default(),
+        }
+    }
+}
+
+impl Default for GatesConfig {
+    fn default() -> Self {
+        Self { documents_percent: 10, fill_percent: 5, queries: Vec::new(), queries_at: 10, overlap_percent: 60 }
+    }
 }
 
 /// `[serve]`.

@@ -12,6 +12,8 @@ pub struct Raw {
     pub sources: Vec<RawSource>,
     pub document: RawDocument,
     pub index: RawIndex,
+    pub generations: RawGenerations,
+    pub gates: RawGates,
     pub serve: Option<Text>,
     pub stores: Vec<RawStore>,
 }
@@ -96,6 +98,22 @@ pub struct RawIndex {
     pub absent: Option<Text>,
 }
 
+#[derive(Default)]
+pub struct RawGenerations {
+    pub keep_hot: Option<Text>,
+    pub rebuild_every: Option<Text>,
+    pub rebuild_on_change: Option<bool>,
+}
+
+#[derive(Default)]
+pub struct RawGates {
+    pub documents: Option<Spanned<Scalar>>,
+    pub fill: Option<Spanned<Scalar>>,
+    pub queries: Option<Spanned<Vec<Text>>>,
+    pub at: Option<Spanned<Scalar>>,
+    pub overlap: Option<Spanned<Scalar>>,
+}
+
 pub struct RawAuth {
     pub span: Range<usize>,
     pub user: Option<Text>,
@@ -121,6 +139,8 @@ impl Raw {
         let sources = read_sources(reader, &mut file);
         let document = needed(reader, &mut file, "document").map(|section| read_document(reader, section));
         let index = needed(reader, &mut file, "index").map(|section| read_index(reader, section));
+        let generations = file.section(reader, "generations").map(|section| read_generations(reader, section));
+        let gates = file.section(reader, "gates").map(|section| read_gates(reader, section));
         let serve = file.section(reader, "serve").and_then(|mut section| {
             let listen = section.need(reader, "listen", "listen = \"127.0.0.1:8642\"");
             section.finish(reader);
@@ -133,6 +153,8 @@ impl Raw {
             sources,
             document: document.unwrap_or_default(),
             index: index.unwrap_or_default(),
+            generations: generations.unwrap_or_default(),
+            gates: gates.unwrap_or_default(),
             serve,
             stores,
         }
@@ -280,6 +302,28 @@ fn read_index(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawIndex {
         configset: section.text(reader, "configset", "configset = \"products\""),
         auth: section.section(reader, "auth").map(|auth| read_auth(reader, auth)),
         absent: section.text(reader, "absent", "absent = \"delete\""),
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_generations(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawGenerations {
+    let raw = RawGenerations {
+        keep_hot: section.text(reader, "keep_hot", "keep_hot = \"1h\""),
+        rebuild_every: section.text(reader, "rebuild_every", "rebuild_every = \"24h\""),
+        rebuild_on_change: section.flag(reader, "rebuild_on_change"),
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_gates(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawGates {
+    let raw = RawGates {
+        documents: section.scalar(reader, "documents", "documents = \"10%\""),
+        fill: section.scalar(reader, "fill", "fill = \"5%\""),
+        queries: section.texts(reader, "queries", "queries = [\"red shoes\"]"),
+        at: section.scalar(reader, "at", "at = 10"),
+        overlap: section.scalar(reader, "overlap", "overlap = \"60%\""),
     };
     section.finish(reader);
     raw

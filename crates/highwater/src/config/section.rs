@@ -242,6 +242,7 @@ fn home_of(key: &str) -> Option<&'static str> {
         "endpoint" | "region" | "allow_http" | "timeout" => Some("[store.\"s3://BUCKET\"]"),
         "poll" | "on_lag" | "lease" | "memory" | "single_writer" | "max_uptime" | "on_max_uptime" => Some("[pipeline]"),
         "absent" => Some("[index]"),
+        "keep_hot" | "rebuild_every" | "rebuild_on_change" => Some("[generations]"),
         "listen" => Some("[serve]"),
         _ => None,
     }

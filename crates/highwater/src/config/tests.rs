@@ -356,7 +356,7 @@ fn solr_is_resolved_and_its_secrets_are_masked() {
     assert_eq!((solr.shards, solr.replicas, solr.configset.as_deref()), (2, 1, None));
     assert_eq!(solr.auth, Some(SolrAuth::Basic { user: "me".into(), password: Secret::new("xlakex") }));
     let shown = config.resolved_toml();
-    let index = shown.split("[index]").nth(1).unwrap().split("[serve]").next().unwrap();
+    let index = shown.split("[index]").nth(1).unwrap().split("[generations]").next().unwrap();
     let lines: Vec<&str> = index.lines().map(|line| line.split(" #").next().unwrap().trim()).collect();
     let wanted = [
         "",

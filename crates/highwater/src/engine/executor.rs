@@ -1,10 +1,11 @@
 //! The executor of batches: read what changed, compute all documents, write what differs, commit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use highwater_core::generation::GenerationName;
 use highwater_core::lease::Lease;
 use highwater_core::ports::{Attempt, Committed, Executed, Executor, Fault, SourceInput, Stamp};
 use highwater_core::receipt::{Mode, Quarantined, Receipt, RejectedRow};
@@ -17,7 +18,7 @@ use super::reading::{Read, Reader};
 use super::spec::{Learnt, OTHER_SHAPE, Ready, Spec, definition, make, resume};
 use crate::clock::Stopwatch;
 use crate::config::{self, Config};
-use crate::index::{self, AsOf, Change, Sink};
+use crate::index::{AsOf, Change, Home, Sink};
 use crate::store::Stores;
 use crate::table::{Part, PartCache, Table};
 use crate::task;
@@ -30,9 +31,13 @@ const BLOCKS_AHEAD: usize = 4;
 /// How many changes are staged at once.
 const STAGE_BLOCK: usize = 4096;
 
-/// Computes and commits batches of one pipeline.
+/// Computes and commits batches of one pipeline, into one generation.
 pub struct Engine {
     config: Arc<Config>,
+    home: Arc<dyn Home>,
+    generation: GenerationName,
+    /// What the configuration asks for that this generation cannot hold.
+    outgrown: Outgrown,
     reader: Reader,
     cache: PartCache,
     budget: Budget,
@@ -50,6 +55,21 @@ pub struct Engine {
     withheld: HashSet<(SourceName, FileVersion)>,
     /// The sink's stamp as the driver was last told it.
     told: Option<Option<Stamp>>,
+}
+
+/// Why a generation cannot hold what the configuration asks for, as its engine finds out.
+#[derive(Clone, Debug, Default)]
+pub struct Outgrown(Arc<Mutex<Option<String>>>);
+
+impl Outgrown {
+    /// The reason; `None` while there is none that is known.
+    pub fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, reason: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
 }
 
 /// Files read and rows refused.
@@ -71,10 +91,11 @@ pub(super) struct Parts {
 }
 
 impl Engine {
-    /// Takes up a pipeline; `stored` is the spec of its generation, as the log keeps it.
+    /// Takes up a generation of a pipeline; `stored` is its spec, as the log keeps it.
     pub fn new(
         config: Arc<Config>,
         stores: Arc<Stores>,
+        (home, generation): (Arc<dyn Home>, GenerationName),
         budget: Budget,
         progress: Arc<dyn Progress>,
         stored: Option<&serde_json::Value>,
@@ -84,6 +105,9 @@ impl Engine {
         let cache = PartCache::new(budget.folder().to_owned(), budget.cache_bytes);
         Ok(Self {
             config,
+            home,
+            generation,
+            outgrown: Outgrown::default(),
             reader,
             cache,
             budget,
@@ -135,11 +159,29 @@ impl Engine {
             None => make(&self.config, &learnt)?,
             Some(spec) => resume(&self.config, spec, &learnt)?,
         };
-        if let Some(refusal) = self.stored.as_ref().and_then(|spec| spec.refusal(&ready.spec.shape)) {
-            return Err(Fault::Invalid(format!("{refusal}; {OTHER_SHAPE}")));
-        }
-        self.ready = Some(ready);
+        let refusal = self.stored.as_ref().and_then(|spec| Some((spec, spec.refusal(&ready.spec.shape)?)));
+        self.ready = Some(match refusal {
+            None => ready,
+            Some((spec, refusal)) => {
+                // The generation goes on as it was built; another one can hold what is asked for now.
+                let former = spec.document_of(&self.config).map(Arc::new);
+                let former = former.ok_or_else(|| Fault::Invalid(format!("{refusal}; {OTHER_SHAPE}")))?;
+                let ready = resume(&former, spec, &learnt)?;
+                self.config = former;
+                self.outgrown.set(refusal);
+                ready
+            }
+        });
         Ok(moved)
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What the configuration asks for that this generation cannot hold: a rebuild is due.
+    pub fn outgrown(&self) -> Outgrown {
+        self.outgrown.clone()
     }
 
     async fn open_sink(&mut self) -> Result<(), Fault> {
@@ -147,8 +189,8 @@ impl Engine {
             return Ok(());
         }
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
-        let (memory, cores) = (self.budget.writer_bytes, self.budget.cores);
-        let sink = index::open(&self.config.index, &ready.spec.shape, memory, cores).await?;
+        let (shape, bytes, cores) = (ready.spec.shape.clone(), self.budget.writer_bytes, self.budget.cores);
+        let sink = self.home.open(&self.generation, &shape, bytes, cores).await?;
         let stamp = sink.as_of().await?.map(|as_of| as_of.stamp);
         self.sink = Some(sink);
         if self.told.is_some_and(|told| told != stamp) {
@@ -451,7 +493,7 @@ impl Executor for Engine {
     async fn traces(&mut self, void: &[Sequence]) -> Result<bool, Fault> {
         match &self.sink {
             Some(sink) => sink.traces(void).await,
-            None => index::traces(&self.config.index, void).await,
+            None => self.home.traces(&self.generation, void).await,
         }
     }
 
@@ -467,8 +509,8 @@ impl Executor for Engine {
                 sink.as_of().await?
             }
             None => {
-                index::settle(&self.config.index).await?;
-                index::open_searcher(&self.config.index).as_of().await?.map(|(as_of, _)| as_of)
+                self.home.settle(&self.generation).await?;
+                self.home.searcher(&self.generation).await?.as_of().await?.map(|(as_of, _)| as_of)
             }
         };
         let stamp = as_of.map(|as_of| as_of.stamp);

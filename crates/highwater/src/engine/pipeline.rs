@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_core::driver::{self, Driver, Ended, Look, Observer, Ports, Session, TickReport};
+use highwater_core::generation::GenerationName;
 use highwater_core::lease::{Patience, Unguarded, Wait};
 use highwater_core::listing::SourceLister;
 use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, WriterId};
@@ -21,6 +22,7 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 
+use super::attend::{Attendant, end_switch};
 use super::budget::Budget;
 use super::executor::Engine;
 use super::hold::Hold;
@@ -28,6 +30,7 @@ use super::orders::Accepting;
 use super::progress::{Progress, Silent};
 use super::view::batch_report;
 use crate::config::{Config, Location, OnLag, OnMaxUptime, Retain, SourceConfig, TableKind};
+use crate::index::{self, Home};
 use crate::report::BatchReport;
 use crate::store::{Stores, open_state};
 
@@ -35,9 +38,11 @@ use crate::store::{Stores, open_state};
 const REFERENCE_EVERY: Duration = Duration::from_secs(60);
 
 /// A pipeline whose stores and log are open; nothing is claimed yet.
+#[derive(Clone)]
 pub struct Pipeline {
     pub(super) config: Arc<Config>,
     pub(super) stores: Arc<Stores>,
+    pub(super) home: Arc<dyn Home>,
     pub(super) log: ObjectLog,
     pub(super) orders: Arc<ObjectOrders>,
     pub(super) clock: Arc<dyn Clock>,
@@ -90,7 +95,8 @@ impl Pipeline {
         let root = root.join(config.pipeline.name.as_str());
         let orders = Arc::new(ObjectOrders::new(store.clone(), &root));
         let log = ObjectLog::new(store, root, clock.clone());
-        Ok(Self { config, stores, log, orders, clock })
+        let home = index::home(&config.index);
+        Ok(Self { config, stores, home, log, orders, clock })
     }
 
     /// The configuration that it was opened by.
@@ -119,9 +125,9 @@ impl Pipeline {
     ) -> Result<BatchReport, Fault> {
         let clock = self.fixed(now).await?;
         let mut hold = self.hold(Patience::Refuse)?;
-        let (session, log) = hold.take(&self.log, &*clock, tell).await?;
-        self.look_over(&session.claimed);
-        let mut engine = self.engine(progress, session.claimed.state.spec.as_ref())?;
+        let (mut session, log) = hold.take(&self.log, &*clock, tell).await?;
+        self.look_over(&mut session.claimed, &log).await?;
+        let mut engine = self.engine(progress, &session.claimed.state)?;
         let mut driver = self.driver(session, &mut engine).await?;
         let accepting = Accepting(self.orders.clone());
         let orders: &dyn Orders = if accept { &accepting } else { &*self.orders };
@@ -146,6 +152,7 @@ impl Pipeline {
     ) -> Result<(), Fault> {
         tokio::pin!(stop);
         let mut engine: Option<Engine> = None;
+        let mut attendant = Attendant::new(self.clone(), progress.clone());
         let mut pause = self.config.pipeline.poll;
         let mut begun = self.clock.monotonic();
         loop {
@@ -165,12 +172,22 @@ impl Pipeline {
                     let ports = Ports { clock: &*self.clock, store: &*self.stores, log: &log, orders };
                     let mut observer = Tell(reports);
                     let retire_at = self.config.pipeline.max_uptime.map(|uptime| begun + uptime);
-                    let ended = driver::run(&mut driver, ports, engine_here, &mut observer, &mut stop, retire_at).await;
+                    let live = driver.state().generations.live.clone();
+                    attendant.begin_session(engine_here);
+                    let between = &mut attendant;
+                    let ended =
+                        driver::run(&mut driver, ports, engine_here, between, &mut observer, &mut stop, retire_at)
+                            .await;
                     let restart = self.config.pipeline.on_max_uptime == OnMaxUptime::Restart;
                     if matches!(ended, Ok(Ended::Retired)) {
                         reports.retires(restart);
                     }
                     match ended {
+                        Ok(Ended::Switched) => {
+                            let former = engine.take();
+                            engine = former.and_then(|former| attendant.change_over(&live, former));
+                            continue;
+                        }
                         Ok(Ended::Retired) if restart => {
                             engine = None;
                             begun = self.clock.monotonic();
@@ -207,8 +224,8 @@ impl Pipeline {
         reports: &mut dyn Reports,
         progress: &Arc<dyn Progress>,
     ) -> Result<(Driver, ObjectLog), Fault> {
-        let (session, log) = hold.take(&self.log, &*self.clock, &mut |wait| reports.waits(wait)).await?;
-        self.look_over(&session.claimed);
+        let (mut session, log) = hold.take(&self.log, &*self.clock, &mut |wait| reports.waits(wait)).await?;
+        self.look_over(&mut session.claimed, &log).await?;
         reports.begin(&session.claimed);
         let spec = session.claimed.state.spec.as_ref();
         let ready = match engine {
@@ -216,17 +233,20 @@ impl Pipeline {
                 ready.begin(spec)?;
                 ready
             }
-            None => engine.insert(self.engine(progress.clone(), spec)?),
+            None => engine.insert(self.engine(progress.clone(), &session.claimed.state)?),
         };
         Ok((self.driver(session, ready).await?, log))
     }
 
-    /// Takes in what the log says at a session's beginning.
-    fn look_over(&self, claimed: &Claimed) {
+    /// Takes in what the log says at a session's beginning, and ends what another session began.
+    async fn look_over(&self, claimed: &mut Claimed, log: &ObjectLog) -> Result<(), Fault> {
         for damaged in &claimed.damaged {
             tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
         }
+        end_switch(self, log, claimed).await?;
+        self.sweep(&claimed.state).await?;
         self.remember(&claimed.state);
+        Ok(())
     }
 
     /// What the next batch would be, and how late files are found. Claims and writes nothing.
@@ -241,7 +261,7 @@ impl Pipeline {
             let lister = SourceLister::new(policy.clone(), self.config.pipeline.poll);
             revisit.insert(policy.name.clone(), lister.revisit_bound(now));
         }
-        let mut engine = self.engine(Arc::new(Silent), loaded.state.spec.as_ref())?;
+        let mut engine = self.engine(Arc::new(Silent), &loaded.state)?;
         let session = looking(loaded.state);
         let mut driver = Driver::start(self.policy()?, policies, session, &mut engine).await?;
         let prefixes = driver.look(&*self.stores, now, true).await;
@@ -265,14 +285,32 @@ impl Pipeline {
         Ok(Arc::new(crate::clock::FixedClock(now)))
     }
 
-    pub(super) fn engine(
-        &self,
-        progress: Arc<dyn Progress>,
-        spec: Option<&serde_json::Value>,
-    ) -> Result<Engine, Fault> {
+    /// The engine of the live generation.
+    pub(super) fn engine(&self, progress: Arc<dyn Progress>, state: &PipelineState) -> Result<Engine, Fault> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.engine_of(&state.generations.live, state.spec.as_ref(), progress, cores)
+    }
+
+    /// The engine of a generation that is not live: on one core, so that the live one's batches find another.
+    pub(super) fn follower(
+        &self,
+        name: &GenerationName,
+        spec: Option<&serde_json::Value>,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Engine, Fault> {
+        self.engine_of(name, spec, progress, 1)
+    }
+
+    fn engine_of(
+        &self,
+        name: &GenerationName,
+        spec: Option<&serde_json::Value>,
+        progress: Arc<dyn Progress>,
+        cores: usize,
+    ) -> Result<Engine, Fault> {
         let budget = Budget::new(self.config.pipeline.memory_bytes, cores)?;
-        Engine::new(self.config.clone(), self.stores.clone(), budget, progress, spec)
+        let index = (self.home.clone(), name.clone());
+        Engine::new(self.config.clone(), self.stores.clone(), index, budget, progress, spec)
     }
 
     async fn driver(&self, session: Session, engine: &mut Engine) -> Result<Driver, Fault> {

@@ -9,7 +9,7 @@ use highwater_core::SourceName;
 use highwater_core::ports::Fault;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Absent, Config, SourceConfig, TableKind};
+use crate::config::{Absent, Config, FieldHint, SourceConfig, TableKind};
 use crate::format::{self, ColumnType, FileSchema};
 use crate::index::Shape;
 use crate::transform::{Compiled, SqlProblem, SqlSpec, compile};
@@ -34,6 +34,9 @@ pub struct Spec {
     pub sources: BTreeMap<SourceName, Vec<(String, ColumnType)>>,
     /// What the index holds.
     pub shape: Shape,
+    /// What the configuration said of its fields; `None` in specs of old, which cannot outlive a change of shape.
+    #[serde(default)]
+    pub hints: Option<BTreeMap<String, FieldHint>>,
 }
 
 /// A spec that is ready to compute documents.
@@ -183,7 +186,8 @@ fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)
     };
     let (sql, definition) = (config.document.sql.clone(), definition(config));
     let reads_watermark = compiled.reads_watermark;
-    let spec = Spec { version: SPEC_VERSION, sql, reads_watermark, definition, sources: columns, shape };
+    let hints = Some(config.document.fields.clone());
+    let spec = Spec { version: SPEC_VERSION, sql, reads_watermark, definition, sources: columns, shape, hints };
     Ok(Ready { spec, file_schemas, table_schemas, compiled })
 }
 
@@ -237,6 +241,15 @@ impl Spec {
     /// What the log is to keep.
     pub fn to_log(&self) -> Result<serde_json::Value, Fault> {
         serde_json::to_value(self).map_err(|error| Fault::Internal(format!("the spec cannot be written: {error}")))
+    }
+
+    /// The configuration, with the documents of this spec in place of its own. `None` where the spec does not tell.
+    pub fn document_of(&self, config: &Config) -> Option<Config> {
+        let mut former = config.clone();
+        former.document.fields = self.hints.clone()?;
+        former.document.sql.clone_from(&self.sql);
+        former.document.id.clone_from(&self.shape.id);
+        Some(former)
     }
 
     /// Why an index of this spec cannot take documents of another shape, in words; `None` if it can.

@@ -42,7 +42,7 @@ impl Pipeline {
         if relist {
             self.relist(&state, &mut inputs).await?;
         }
-        let mut engine = self.engine(progress, state.spec.as_ref())?;
+        let mut engine = self.engine(progress, &state)?;
         let moved = engine.prepare(&inputs).await?;
         if let Some((source, path)) = moved.first() {
             return Ok(unproven(format!("{source}: {path}")));

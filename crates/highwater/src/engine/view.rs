@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use highwater_core::driver::TickReport;
+use highwater_core::generation::GenerationChange;
 use highwater_core::holes::Hole;
 use highwater_core::log::{BatchRecord, Body, PipelineState, Record};
 use highwater_core::ports::Fault;
@@ -16,6 +17,9 @@ use super::pipeline::Pipeline;
 use crate::index::{self, SearchError, Searcher};
 use crate::report::{BatchReport, Complete, HolesReport, Percentiles, StatusReport, WriterReport};
 use crate::serve::{PipelineView, Progress};
+
+/// Alarms that tell of generations.
+const OF_GENERATIONS: [&str; 4] = ["rebuild_due", "rebuild_failed", "gates_failed", "generation_behind"];
 
 /// How many batches are remembered for the page and the figures.
 const REMEMBERED: usize = 200;
@@ -52,12 +56,19 @@ struct Known {
 impl Known {
     fn of_log(state: PipelineState, recent: Vec<Record>) -> Self {
         let recent: VecDeque<_> = recent.into_iter().map(Arc::new).collect();
+        let mut switched = false;
         let alarms = recent.iter().rev().find_map(|record| match &record.body {
             Body::Batch(batch) => Some(batch.alarms.clone()),
             Body::Advance { alarms, .. } => Some(alarms.clone()),
             Body::Claim { .. } => None,
+            Body::Generation { change } => {
+                switched |= matches!(change, GenerationChange::Switched { .. });
+                None
+            }
         });
-        let alarms = alarms.unwrap_or_default();
+        let mut alarms = alarms.unwrap_or_default();
+        // What an earlier record says of generations is over with the switch.
+        alarms.retain(|alarm| !(switched && OF_GENERATIONS.contains(&alarm.kind.as_str())));
         Self { state, recent, alarms }
     }
 }
@@ -71,7 +82,7 @@ impl LiveState {
         live.last_sign = Some(now);
         let known = Arc::make_mut(live.known.get_or_insert_default());
         known.alarms.clone_from(&tick.alarms);
-        if let Some(record) = &tick.record {
+        for record in tick.between.iter().chain(&tick.record) {
             known.state.apply(record);
             known.recent.push_back(Arc::new(record.clone()));
             if known.recent.len() > REMEMBERED {
@@ -282,7 +293,7 @@ pub fn batch_report(tick: &TickReport) -> BatchReport {
 pub fn record_report(record: &Record) -> Option<BatchReport> {
     let mut report = blank(record.seq, record.clock);
     match &record.body {
-        Body::Claim { .. } => return None,
+        Body::Claim { .. } | Body::Generation { .. } => return None,
         Body::Advance { watermark, holes, closed, alarms, .. } => {
             report.holes_closed.clone_from(closed);
             report.alarms.clone_from(alarms);

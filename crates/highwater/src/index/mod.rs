@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use highwater_core::generation::GenerationName;
 use highwater_core::lease::Lease;
 use highwater_core::ports::{Fault, Stamp};
 use highwater_core::{Sequence, SourceName, Timestamp};
@@ -271,20 +272,41 @@ pub enum SearchError {
     Fault(#[from] Fault),
 }
 
-/// Opens the sink of a configuration for writing.
-pub async fn open(
-    index: &IndexConfig,
-    shape: &Shape,
-    writer_memory_bytes: u64,
-    threads: usize,
-) -> Result<Box<dyn Sink>, Fault> {
+/// The physical indexes of one pipeline: one a generation, and the name that readers ask by.
+#[async_trait]
+pub trait Home: Send + Sync {
+    /// Opens a generation for writing, and makes it where it is not there. Where readers see none yet, they see this one
+    /// from now on.
+    async fn open(
+        &self,
+        name: &GenerationName,
+        shape: &Shape,
+        writer_memory_bytes: u64,
+        threads: usize,
+    ) -> Result<Box<dyn Sink>, Fault>;
+    /// Makes visible what a writer that ended left uncommitted in a generation, where the sink cannot forget it: what it
+    /// holds is to be known before the next batch. One that is not there yet is fine.
+    async fn settle(&self, name: &GenerationName) -> Result<(), Fault>;
+    /// [`Sink::traces`], of a generation that is not open.
+    async fn traces(&self, name: &GenerationName, void: &[Sequence]) -> Result<bool, Fault>;
+    /// Reads one generation, whichever is live; it need not be there yet.
+    async fn searcher(&self, name: &GenerationName) -> Result<Arc<dyn Searcher>, Fault>;
+    /// The generation that readers see, read from where they read it; `None` before there is one.
+    async fn live(&self) -> Result<Option<GenerationName>, Fault>;
+    /// Has readers see another generation, in one atomic step. Done twice it does no harm. On `Err` it may be done or not:
+    /// [`Home::live`] tells.
+    async fn switch(&self, to: &GenerationName) -> Result<(), Fault>;
+    /// Every generation that there is something of.
+    async fn all(&self) -> Result<Vec<GenerationName>, Fault>;
+    /// Takes a generation away. The one that readers see is refused.
+    async fn delete(&self, name: &GenerationName) -> Result<(), Fault>;
+}
+
+/// The indexes of a configuration.
+pub fn home(index: &IndexConfig) -> Arc<dyn Home> {
     match &index.kind {
-        IndexKind::Tantivy { path } => {
-            let writer_memory_bytes = usize::try_from(writer_memory_bytes).unwrap_or(usize::MAX);
-            let options = tantivy::TantivyOptions { writer_memory_bytes, threads };
-            Ok(Box::new(tantivy::TantivySink::open(path, shape, options)?))
-        }
-        IndexKind::Solr(config) => Ok(Box::new(solr::SolrSink::open(config, shape).await?)),
+        IndexKind::Tantivy { path } => Arc::new(tantivy::TantivyHome::new(path)),
+        IndexKind::Solr(config) => Arc::new(solr::SolrHome::new(config)),
     }
 }
 
@@ -293,22 +315,5 @@ pub fn open_searcher(index: &IndexConfig) -> Arc<dyn Searcher> {
     match &index.kind {
         IndexKind::Tantivy { path } => Arc::new(tantivy::TantivySearcher::open(path)),
         IndexKind::Solr(config) => Arc::new(solr::SolrSearcher::open(config)),
-    }
-}
-
-/// Makes visible what a writer that ended left uncommitted, where the sink cannot forget it: what the sink holds is to be
-/// known before the next batch. An index that is not there yet is fine.
-pub async fn settle(index: &IndexConfig) -> Result<(), Fault> {
-    match &index.kind {
-        IndexKind::Tantivy { .. } => Ok(()),
-        IndexKind::Solr(config) => solr::settle(config).await,
-    }
-}
-
-/// [`Sink::traces`], of an index that is not open.
-pub async fn traces(index: &IndexConfig, void: &[Sequence]) -> Result<bool, Fault> {
-    match &index.kind {
-        IndexKind::Tantivy { .. } => Ok(false),
-        IndexKind::Solr(config) => solr::traces(config, void).await,
     }
 }

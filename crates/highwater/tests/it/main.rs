@@ -11,6 +11,7 @@ mod data;
 mod faults;
 mod gauntlet;
 mod gauntlet_data;
+mod generations;
 mod guards;
 mod holes;
 mod lake;

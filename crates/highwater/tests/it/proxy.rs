@@ -52,6 +52,8 @@ pub enum Fault {
     Trickle(u64),
     /// No answer, until the faults end or the client leaves.
     Hang,
+    /// Carried out; no answer, as above.
+    LostHang,
 }
 
 impl Fault {
@@ -68,6 +70,7 @@ impl Fault {
             Self::SlowHead(_) => "slow head".into(),
             Self::Trickle(_) => "trickle".into(),
             Self::Hang => "hang".into(),
+            Self::LostHang => "hang after it was carried out".into(),
         }
     }
 
@@ -83,6 +86,8 @@ struct Rule {
     kind: Kind,
     holds: String,
     fault: Fault,
+    /// So many are let through before.
+    skip: u64,
     left: u64,
 }
 
@@ -153,7 +158,12 @@ impl Proxy {
 
     /// The next `times` requests of this kind whose target holds a text meet a fault. Rules are tried in order.
     pub fn fault(&self, kind: Kind, holds: &str, fault: Fault, times: u64) {
-        self.plan().rules.push(Rule { kind, holds: holds.to_owned(), fault, left: times });
+        self.plan().rules.push(Rule { kind, holds: holds.to_owned(), fault, skip: 0, left: times });
+    }
+
+    /// The request of this kind that comes after `skip` others, and all that come after it, meet a fault.
+    pub fn stop_after(&self, kind: Kind, holds: &str, skip: u64, fault: Fault) {
+        self.plan().rules.push(Rule { kind, holds: holds.to_owned(), fault, skip, left: u64::MAX });
     }
 
     /// So many of a hundred requests meet one of these faults, by weight.
@@ -211,6 +221,10 @@ impl Plan {
         let rule =
             self.rules.iter_mut().find(|rule| rule.left > 0 && rule.kind == kind && target.contains(&rule.holds));
         let fault = match (rule, &self.chance) {
+            (Some(rule), _) if rule.skip > 0 => {
+                rule.skip -= 1;
+                None
+            }
             (Some(rule), _) => {
                 rule.left -= 1;
                 Some(rule.fault)
@@ -373,6 +387,7 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
         let (head, half) =
             (answer.render(&[("Content-Length", &answer.body.len().to_string())]), answer.body.len() / 2);
         match fault {
+            Some(Fault::LostHang) => return hang(shared, &client),
             Some(Fault::LostReset) => return reset(client),
             Some(Fault::Lost(status, code)) => send(&mut client, &refusal(status, code), request.method())?,
             Some(Fault::ResetBody | Fault::CutBody) => {

@@ -129,8 +129,11 @@ impl Real {
         let claimed = claim(&self.log, self.clock.now(), &writer).await.unwrap();
         let budget = Budget::new(512 << 20, 1).unwrap();
         let spec = claimed.state.spec.clone();
-        let mut engine =
-            Engine::new(self.config.clone(), self.stores.clone(), budget, Arc::new(Silent), spec.as_ref()).unwrap();
+        let mut engine = {
+            let index = (index::home(&self.config.index), claimed.state.generations.live.clone());
+            Engine::new(self.config.clone(), self.stores.clone(), index, budget, Arc::new(Silent), spec.as_ref())
+                .unwrap()
+        };
         for (name, source) in &claimed.state.sources {
             self.stores.remember(name, source.live.values());
         }

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::lake::{Dice, ITEMS, Lake, batches, eventually, rows, text};
+use crate::lake::{Background, Dice, ITEMS, Lake, batches, eventually, rows, text};
 
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -39,17 +40,47 @@ impl Collection {
     }
 
     fn get(&self, path: &str) -> Value {
-        let url = format!("{}{path}", self.nodes[0]);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let body = runtime.block_on(async { reqwest::get(url).await?.text().await });
-        serde_json::from_str(&body.unwrap_or_default()).unwrap_or_default()
+        get(&self.nodes[0], path)
+    }
+}
+
+/// What a node answers; nothing, where it does not.
+fn get(node: &str, path: &str) -> Value {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let body = runtime.block_on(async { reqwest::get(format!("{node}{path}")).await?.text().await });
+    serde_json::from_str(&body.unwrap_or_default()).unwrap_or_default()
+}
+
+impl Collection {
+    /// The collections behind the name, in no order.
+    fn generations(&self) -> Vec<String> {
+        let list = self.get("/admin/collections?action=LIST");
+        let names = list["collections"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.filter(|name| name.starts_with(&format!("{}_g", self.name))).map(str::to_owned).collect()
+    }
+
+    /// What the alias names.
+    fn live(&self) -> String {
+        let aliases = self.get("/admin/collections?action=LISTALIASES");
+        aliases["aliases"][&self.name].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Takes the alias and every collection behind it away.
+    fn delete(&self) {
+        self.get(&format!("/admin/collections?action=DELETEALIAS&name={}", self.name));
+        for name in self.generations() {
+            let gone = self.get(&format!("/admin/collections?action=DELETE&name={name}"));
+            assert_eq!(gone["responseHeader"]["status"], 0, "{gone}");
+            self.get(&format!("/admin/configs?action=DELETE&name=highwater.{name}"));
+        }
     }
 }
 
 impl Drop for Collection {
     fn drop(&mut self) {
-        self.get(&format!("/admin/collections?action=DELETE&name={}", self.name));
-        self.get(&format!("/admin/configs?action=DELETE&name=highwater.{}", self.name));
+        if !std::thread::panicking() {
+            self.delete();
+        }
     }
 }
 
@@ -88,13 +119,51 @@ fn batches_changes_deletes_and_answers() {
     assert_eq!(direct["response"]["numFound"], 3, "{direct}");
 }
 
+/// Rebuilt, switched and switched back while a client asks Solr itself by the alias, all the time.
+#[test]
+fn a_rebuild_is_promoted_and_rolled_back_under_readers() {
+    let collection = Collection::shared();
+    let toml_of = |lake: &Lake| std::fs::read_to_string(lake.path("highwater.toml")).unwrap();
+    let lake = collection.lake();
+    std::fs::write(
+        lake.path("highwater.toml"),
+        toml_of(&lake).replace("[index]", "[generations]\nkeep_hot = \"1h\"\n\n[index]"),
+    )
+    .unwrap();
+    let path =
+        |name: &str| jiff::Timestamp::now().strftime(&format!("dt=%Y-%m-%d/hr=%H/min=%M/{name}.ndjson")).to_string();
+    let lines: String = (0..500).map(|n| rows(&[(&format!("d{n:03}"), "kettle")])).collect();
+    lake.land(&path("first"), lines);
+    assert_eq!(lake.json(&["once", "--json"])["documents"], 500);
+    let (nodes, name, answers) = (collection.nodes.clone(), collection.name.clone(), Arc::new(AtomicU64::new(0)));
+    let asked = answers.clone();
+    let mut reader = Background::start(move || {
+        let found = get(&nodes[0], &format!("/{name}/select?q=*:*&rows=0"));
+        let total = found["response"]["numFound"].as_u64();
+        assert!(total.is_some_and(|total| total >= 500), "a part of the documents only: {found}");
+        asked.fetch_add(1, Ordering::Relaxed);
+    });
+    let report = lake.json(&["rebuild", "--promote", "--json"]);
+    assert_eq!((report["live"].as_str(), collection.live()), (Some("g2"), format!("{}_g2", collection.name)));
+    lake.verify_equal();
+    lake.land(&path("second"), rows(&[("new", "socks")]));
+    assert_eq!(lake.json(&["once", "--json"])["documents"], 501);
+    let report = lake.json(&["rollback", "--json"]);
+    assert_eq!((report["live"].as_str(), collection.live()), (Some("g1"), format!("{}_g1", collection.name)));
+    assert_eq!(lake.documents().len(), 501, "what it went back to has what came since");
+    lake.verify_equal();
+    reader.halt();
+    assert!(answers.load(Ordering::Relaxed) > 10);
+}
+
 #[test]
 fn a_collection_that_lost_its_documents_is_filled_anew() {
     let collection = Collection::shared();
     let lake = collection.lake();
     lake.land("dt=2024-05-01/hr=10/min=00/a.ndjson", rows(&[("a", "1"), ("b", "2")]));
     lake.once("2024-05-01T10:02:00Z");
-    collection.get(&format!("/admin/collections?action=DELETE&name={}", collection.name));
+    collection.delete();
+    assert!(collection.generations().is_empty());
     lake.once("2024-05-01T10:02:30Z");
     assert_eq!(lake.ids(), "a b");
     lake.verify_equal();

@@ -33,7 +33,7 @@ async fn go(
     let (clock, store) = (bench.time.clone(), bench.shelf.clone());
     let ports = Ports { clock: &*clock, store: &*store, log: &log, orders: &NoOrders };
     let mut seen = Seen::default();
-    let ended = run(driver, ports, &mut bench.model, &mut seen, stop, None).await;
+    let ended = run(driver, ports, &mut bench.model, &mut Unattended, &mut seen, stop, None).await;
     (ended, seen.0)
 }
 
@@ -52,7 +52,8 @@ async fn when_its_time_is_over_the_loop_ends_after_the_tick_in_hand() {
     let ports = Ports { clock: &*clock, store: &*store, log: &log, orders: &NoOrders };
     let retire_at = Some(clock.monotonic() + Duration::from_millis(1_500));
     let mut seen = Seen::default();
-    let ended = run(&mut driver, ports, &mut bench.model, &mut seen, std::future::pending(), retire_at).await;
+    let ended =
+        run(&mut driver, ports, &mut bench.model, &mut Unattended, &mut seen, std::future::pending(), retire_at).await;
     assert_eq!(ended.unwrap(), Ended::Retired);
     assert_eq!(seen.0, ["record 2", "nothing", "nothing"]);
     assert!(!driver.is_broken());
@@ -91,7 +92,7 @@ async fn a_batch_in_hand_ends_before_the_loop_does() {
     let (log, store, stop) = (bench.log(), bench.shelf.clone(), after_attempts(&bench, 1));
     let ports = Ports { clock: &Patient(bench.time.now()), store: &*store, log: &log, orders: &NoOrders };
     let mut seen = Seen::default();
-    run(&mut driver, ports, &mut bench.model, &mut seen, stop, None).await.unwrap();
+    run(&mut driver, ports, &mut bench.model, &mut Unattended, &mut seen, stop, None).await.unwrap();
     assert_eq!(seen.0, ["record 2"]);
     assert!(!driver.is_broken());
 }

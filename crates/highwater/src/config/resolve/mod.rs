@@ -43,6 +43,7 @@ pub fn resolve(
     check_windows(raw, &sources, &mut reader.found);
     let document = parts::document(&raw.document, base, &mut reader.found);
     let index = index::index(&raw.index, base, &mut reader.found);
+    let generations = parts::generations(&raw.generations, &raw.gates, &mut reader.found);
     let serve = raw.serve.as_ref().map(|listen| parts::serve(listen, &mut reader.found));
     let places = Places::of(raw, base);
     let stores = parts::stores(&raw.stores, places.used().as_deref(), reader);
@@ -53,6 +54,7 @@ pub fn resolve(
         sources: sources.into_iter().map(|source| source.map(|s| (s.name.clone(), s))).collect::<Option<_>>()?,
         document: document?,
         index: index?,
+        generations: generations?,
         serve: match serve {
             Some(serve) => Some(serve?),
             None => None,

@@ -14,16 +14,19 @@ use crate::config::duration::format_duration;
 use crate::config::location::{folder, parse_location};
 use crate::config::machine;
 use crate::config::model::{
-    DocumentConfig, FieldHint, Location, OnLag, OnMaxUptime, PipelineConfig, ServeConfig, StoreConfig,
+    DocumentConfig, FieldHint, GatesConfig, GenerationsConfig, Location, OnLag, OnMaxUptime, PipelineConfig,
+    ServeConfig, StoreConfig,
 };
 use crate::config::problem::{Complaint, Findings};
-use crate::config::raw::{RawDocument, RawPipeline, RawStore};
+use crate::config::raw::{RawDocument, RawGates, RawGenerations, RawPipeline, RawStore};
 use crate::config::section::{Reader, Scalar, Text};
 use crate::config::size::{format_size, parse_size};
 use crate::config::substitute::substitute;
 
 const POLL: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(10);
+/// The shortest period that makes sense: each one reads everything.
+const LEAST_REBUILD: SignedDuration = SignedDuration::from_mins(1);
 const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 const LEAST_MEMORY: u64 = 1 << 20;
 
@@ -151,6 +154,65 @@ pub fn document(raw: &RawDocument, base: &Path, found: &mut Findings) -> Option<
     }
     let (sql_file, sql) = sql?;
     Some(DocumentConfig { sql, sql_file, id: id?, fields })
+}
+
+pub fn generations(raw: &RawGenerations, gates: &RawGates, found: &mut Findings) -> Option<GenerationsConfig> {
+    let default = GenerationsConfig::default();
+    let keep_hot = match &raw.keep_hot {
+        Some(text) => length("keep_hot", Some(text), found).map(Spanned::into_inner),
+        None => Some(default.keep_hot),
+    };
+    let every = raw.rebuild_every.as_ref().map(|text| {
+        let every = length("rebuild_every", Some(text), found)?.into_inner();
+        if every < LEAST_REBUILD {
+            let message = format!("`rebuild_every` is shorter than {}", format_duration(LEAST_REBUILD));
+            found.problem(text.span(), message, "write \"24h\", or take it out and rebuild by hand");
+            return None;
+        }
+        Some(every)
+    });
+    let gates = GatesConfig {
+        documents_percent: percent(
+            "documents",
+            gates.documents.as_ref(),
+            default.gates.documents_percent,
+            1000,
+            found,
+        )?,
+        fill_percent: percent("fill", gates.fill.as_ref(), default.gates.fill_percent, 100, found)?,
+        queries: gates
+            .queries
+            .iter()
+            .flat_map(|queries| queries.get_ref())
+            .map(|text| text.get_ref().clone())
+            .collect(),
+        queries_at: percent("at", gates.at.as_ref(), 10, 1000, found)? as usize,
+        overlap_percent: u8::try_from(percent("overlap", gates.overlap.as_ref(), 60, 100, found)?).ok()?,
+    };
+    Some(GenerationsConfig {
+        keep_hot: keep_hot?,
+        rebuild_every: match every {
+            Some(every) => Some(every?),
+            None => None,
+        },
+        rebuild_on_change: raw.rebuild_on_change.unwrap_or(default.rebuild_on_change),
+        gates,
+    })
+}
+
+/// A whole number up to `most`, a percent sign allowed.
+fn percent(key: &str, value: Option<&Spanned<Scalar>>, default: u32, most: u32, found: &mut Findings) -> Option<u32> {
+    let Some(value) = value else { return Some(default) };
+    let number = match value.get_ref() {
+        Scalar::Integer(number) => u32::try_from(*number).ok(),
+        Scalar::Text(text) => text.trim_end_matches('%').trim_end().parse().ok(),
+    };
+    let number = number.filter(|number| *number <= most);
+    if number.is_none() {
+        let message = format!("`{key}` must be a whole number from 0 to {most}");
+        found.problem(value.span(), message, format!("write {key} = {default}"));
+    }
+    number
 }
 
 pub fn serve(listen: &Text, found: &mut Findings) -> Option<ServeConfig> {

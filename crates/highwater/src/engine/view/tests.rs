@@ -47,6 +47,7 @@ fn world() -> (tempfile::TempDir, View, Arc<LiveState>) {
 
 fn tick(alarms: Vec<Alarm>) -> TickReport {
     TickReport {
+        between: Vec::new(),
         record: None,
         last: Sequence(1),
         clock: at("2026-05-01T12:00:00Z"),

@@ -9,6 +9,7 @@ mod client;
 mod convert;
 mod export;
 mod fields;
+mod home;
 mod reading;
 mod search;
 mod setup;
@@ -26,6 +27,7 @@ use highwater_core::lease::Lease;
 use highwater_core::ports::Fault;
 
 use self::client::Client;
+pub use self::home::SolrHome;
 pub use self::search::SolrSearcher;
 use self::writer::Writer;
 use crate::config::SolrConfig;

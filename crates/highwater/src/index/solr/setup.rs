@@ -85,9 +85,14 @@ async fn check_configset(client: &Client, name: &str) -> Result<(), Fault> {
     )))
 }
 
+/// The name of a collection's own configset.
+pub(super) fn configset_of(collection: &str) -> String {
+    format!("highwater.{collection}")
+}
+
 /// A configset for this collection alone: fields are added to it, and another's would be changed along.
 async fn upload(client: &Client) -> Result<String, Fault> {
-    let name = format!("highwater.{}", client.collection());
+    let name = configset_of(client.collection());
     let query = [("action", "UPLOAD"), ("name", name.as_str()), ("overwrite", "true"), ("cleanup", "true")];
     let archive = zip::archive(&[("solrconfig.xml", SOLRCONFIG), ("managed-schema.xml", SCHEMA)]);
     ask(client, Ask::post("/admin/configs", &query, OCTETS, archive)).await?;

@@ -14,9 +14,6 @@ use std::path::{Path, PathBuf};
 
 use crate::index::{Field, IndexError, Shape};
 
-/// The name of the first generation.
-pub(super) const FIRST_GENERATION: &str = "g1";
-
 /// The folder of an embedded index.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
@@ -27,6 +24,11 @@ impl Layout {
     /// Takes the folder, whether or not it is there.
     pub(super) fn new(root: &Path) -> Self {
         Self { root: root.to_path_buf() }
+    }
+
+    /// The folder itself.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Takes the writer's lock, creating the folder where needed. The lock is the operating system's: it ends with the
@@ -57,9 +59,46 @@ impl Layout {
         };
         let name = text.trim();
         if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(IndexError::Damaged(format!("{} names no generation: `{name}`", path.display())));
+            return Err(self.names_a_stranger(name));
         }
         Ok(Some(name.to_owned()))
+    }
+
+    /// The file `current` names no generation of ours.
+    pub(super) fn names_a_stranger(&self, name: &str) -> IndexError {
+        IndexError::Damaged(format!("{} names no generation: `{name}`", self.root.join("current").display()))
+    }
+
+    /// True if a generation's own index is there: its commit file is written last when it is made.
+    pub(super) fn is_made(&self, name: &str) -> bool {
+        self.index(name).join("meta.json").exists()
+    }
+
+    /// The names of what lies beside each other, whether or not they are whole.
+    pub(super) fn all(&self) -> Result<Vec<String>, IndexError> {
+        let folder = self.root.join("generations");
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unavailable(&folder, &error)),
+        };
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        let names: Result<Vec<String>, io::Error> = names.collect();
+        names.map_err(|error| unavailable(&folder, &error))
+    }
+
+    /// Takes a generation away that readers do not see.
+    pub(super) fn delete(&self, name: &str) -> Result<(), IndexError> {
+        if self.current()?.as_deref() == Some(name) {
+            return Err(IndexError::Damaged(format!(
+                "generation {name} is the one that readers see; it is not deleted"
+            )));
+        }
+        let folder = self.generation(name);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unavailable(&folder, &error)),
+            _ => sync_folder(&self.root.join("generations")),
+        }
     }
 
     /// Points readers at a generation, in one atomic step.

@@ -7,6 +7,7 @@
 mod bounds;
 mod convert;
 mod disk;
+mod home;
 mod layout;
 mod schema;
 mod search;
@@ -21,9 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use highwater_core::Sequence;
+use highwater_core::generation::GenerationName;
 use highwater_core::lease::Lease;
 use highwater_core::ports::Fault;
 
+pub use self::home::TantivyHome;
 pub use self::search::TantivySearcher;
 use self::snapshot::Snapshots;
 use self::writer::Writer;
@@ -53,13 +56,16 @@ pub struct TantivySink {
 }
 
 impl TantivySink {
-    /// Opens the index in a folder, creating it where there is none.
+    /// Opens the first generation of the index in a folder, creating it where there is none.
     ///
     /// # Errors
     /// `Held` while another sink has it open, in this process or another; `ShapeChanged` if it was built for other fields.
     pub fn open(path: &Path, shape: &Shape, options: TantivyOptions) -> Result<Self, IndexError> {
-        let (writer, snapshots) = writer::open(path, shape, options)?;
-        Ok(Self { writer: Arc::new(Mutex::new(writer)), snapshots })
+        TantivyHome::new(path).sink(&GenerationName::default(), shape, options)
+    }
+
+    fn new(writer: Writer, snapshots: Snapshots) -> Self {
+        Self { writer: Arc::new(Mutex::new(writer)), snapshots }
     }
 
     /// How many values were kept in their documents and could not be made searchable, since the sink was opened: they did

@@ -21,18 +21,29 @@ use crate::task;
 /// be any yet. Nothing is written: a folder that may only be read will do.
 pub struct TantivySearcher {
     layout: Layout,
+    /// The one generation that it reads; `None`: the one that the folder points at.
+    only: Option<String>,
     open: Mutex<Option<(String, Arc<Snapshots>)>>,
 }
 
 impl TantivySearcher {
     /// Takes the folder; opens what is in it when asked for the first time.
     pub fn open(path: &Path) -> Self {
-        Self { layout: Layout::new(path), open: Mutex::new(None) }
+        Self { layout: Layout::new(path), only: None, open: Mutex::new(None) }
+    }
+
+    /// Reads one generation, whichever the folder points at.
+    pub(super) fn of(layout: Layout, name: &str) -> Self {
+        Self { layout, only: Some(name.to_owned()), open: Mutex::new(None) }
     }
 
     /// The newest commit; `None` before the first.
     fn latest(&self) -> Result<Option<(Arc<Snapshot>, AsOf)>, Fault> {
-        let Some(name) = self.layout.current()? else { return Ok(None) };
+        let name = match &self.only {
+            Some(name) => Some(name.clone()).filter(|name| self.layout.is_made(name)),
+            None => self.layout.current()?,
+        };
+        let Some(name) = name else { return Ok(None) };
         let snapshot = self.snapshots(name)?.latest()?;
         Ok(snapshot.as_of.clone().map(|as_of| (snapshot, as_of)))
     }

@@ -16,7 +16,7 @@ use highwater_core::ports::Fault;
 use super::TantivyOptions;
 use super::convert;
 use super::disk::{Disk, Trouble};
-use super::layout::{self, FIRST_GENERATION, Layout};
+use super::layout::{self, Layout};
 use super::schema::Physical;
 use super::snapshot::{Payload, Snapshots, fault};
 use crate::index::{AsOf, Change, IndexError, Refused, Shape};
@@ -29,20 +29,24 @@ const DELETED_RATIO: f32 = 0.3;
 /// Segments with more live documents are left alone, so that no merge takes minutes.
 const LARGEST_MERGED: usize = 5_000_000;
 
-/// Opens the current generation for writing, creating the first where there is none.
-pub(super) fn open(path: &Path, shape: &Shape, options: TantivyOptions) -> Result<(Writer, Snapshots), IndexError> {
+/// Opens a generation for writing, creating it where there is none. Where readers see none yet, they see this one.
+pub(super) fn open(
+    layout: &Layout,
+    name: &str,
+    held: Arc<File>,
+    shape: &Shape,
+    options: TantivyOptions,
+) -> Result<(Writer, Snapshots), IndexError> {
     let physical = Arc::new(Physical::of(shape)?);
-    let layout = Layout::new(path);
-    let held = layout.lock()?;
     let trouble = Trouble::default();
     let index = match layout.current()? {
-        Some(name) => open_generation(&layout, &name, path, shape, &trouble)?,
-        None => create_first(&layout, shape, &physical, &trouble)?,
+        Some(current) if current == name || layout.is_made(name) => open_generation(layout, name, shape, &trouble)?,
+        current => create(layout, name, current.is_none(), shape, &physical, &trouble)?,
     };
     if index.schema() != physical.schema {
         return Err(IndexError::Damaged(format!(
             "{}: the index was laid out by another version of this program; use a new path",
-            path.display()
+            layout.root().display()
         )));
     }
     Physical::register(&index);
@@ -51,28 +55,30 @@ pub(super) fn open(path: &Path, shape: &Shape, options: TantivyOptions) -> Resul
     Ok((writer, snapshots))
 }
 
-fn open_generation(
-    layout: &Layout,
-    name: &str,
-    path: &Path,
-    shape: &Shape,
-    trouble: &Trouble,
-) -> Result<Index, IndexError> {
+fn open_generation(layout: &Layout, name: &str, shape: &Shape, trouble: &Trouble) -> Result<Index, IndexError> {
     let stored = layout.shape(name)?;
     if let Some(difference) = layout::difference(&stored, shape) {
         return Err(IndexError::ShapeChanged(format!(
             "{difference}; {} keeps its fields for life: give the index a new path, it fills anew from the sources",
-            path.display()
+            layout.root().display()
         )));
     }
     open_index(&layout.index(name), trouble)
 }
 
-fn create_first(layout: &Layout, shape: &Shape, physical: &Physical, trouble: &Trouble) -> Result<Index, IndexError> {
-    let name = FIRST_GENERATION;
+/// `first`: readers see no generation yet.
+fn create(
+    layout: &Layout,
+    name: &str,
+    first: bool,
+    shape: &Shape,
+    physical: &Physical,
+    trouble: &Trouble,
+) -> Result<Index, IndexError> {
     let folder = layout.index(name);
     // A leftover that was never pointed at is the trace of a creation that died, unless someone lost the pointer.
-    if folder.join("meta.json").exists()
+    if first
+        && folder.join("meta.json").exists()
         && open_index(&folder, trouble)?.load_metas().map_err(broken)?.payload.is_some()
     {
         return Err(IndexError::Damaged(format!(
@@ -84,7 +90,9 @@ fn create_first(layout: &Layout, shape: &Shape, physical: &Physical, trouble: &T
     let directory = Disk::writing(&folder, trouble).map_err(|error| broken(error.into()))?;
     let index = Index::create(directory, physical.schema.clone(), IndexSettings::default())
         .map_err(|error| refused(trouble).unwrap_or_else(|| broken(error)))?;
-    layout.set_current(name)?;
+    if first {
+        layout.set_current(name)?;
+    }
     Ok(index)
 }
 
@@ -134,7 +142,7 @@ pub(super) struct Writer {
     hasher: RandomState,
     unsearchable: u64,
     pub(super) trouble: Trouble,
-    _held: File,
+    _held: Arc<File>,
 }
 
 impl Writer {
@@ -142,7 +150,7 @@ impl Writer {
         index: Index,
         physical: Arc<Physical>,
         options: TantivyOptions,
-        held: File,
+        held: Arc<File>,
         trouble: Trouble,
     ) -> Result<Self, IndexError> {
         let inner = open_writer(&index, options).map_err(|error| refused(&trouble).unwrap_or_else(|| broken(error)))?;

@@ -1,0 +1,232 @@
+//! What operators ask of generations: an order is left, whoever writes the pipeline carries it out, or this process does
+//! where nobody writes it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_core::generation::{GenerationName, Generations};
+use highwater_core::lease::{Patience, Wait};
+use highwater_core::log::PipelineState;
+use highwater_core::orders::ObjectOrders;
+use highwater_core::ports::{Fault, Order, Orders as _};
+
+use super::gates::GateReport;
+use super::pipeline::{Pipeline, Reports};
+use super::progress::Progress;
+use crate::nonce::nonce;
+use crate::report::{GenerationReport, GenerationsReport, JudgementReport};
+
+/// How often the log is looked at while another process carries an order out.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How often it is tried whether the other process is gone.
+const TRY_EVERY: Duration = Duration::from_secs(2);
+
+/// What a command waits for.
+enum Goal {
+    /// A candidate of a greater number than this is judged, or live where that was asked for.
+    Rebuilt { after: u64, promote: bool },
+    /// This one is live.
+    Live(GenerationName),
+}
+
+impl Goal {
+    /// Whether it is reached; `Err`: it will not be.
+    fn reached(&self, known: &Generations) -> Option<Result<(), Fault>> {
+        match self {
+            Self::Live(name) => {
+                if known.live == *name {
+                    return Some(Ok(()));
+                }
+                (!known.followers.contains_key(name))
+                    .then(|| Err(Fault::Data(format!("generation {name} is not there any more"))))
+            }
+            Self::Rebuilt { after, promote } => {
+                let newer = |name: &GenerationName| name.number().is_some_and(|number| number > *after);
+                if newer(&known.live) {
+                    return Some(Ok(()));
+                }
+                let judgement = known.judgements.iter().rev().find(|judgement| newer(&judgement.name))?;
+                match (judgement.passed, promote) {
+                    (true, true) => None,
+                    (true, false) => Some(Ok(())),
+                    (false, _) => Some(Err(failed(&judgement.name, &judgement.report))),
+                }
+            }
+        }
+    }
+}
+
+fn failed(name: &GenerationName, report: &serde_json::Value) -> Fault {
+    let failing = gates(report).into_iter().filter(|gate| !gate.passed);
+    let failing: Vec<String> = failing.map(|gate| format!("{}: {}", gate.gate, gate.detail)).collect();
+    Fault::Data(format!(
+        "{name} failed its gates and is not live ({}); mend the cause and rebuild, or `promote --force REASON`",
+        failing.join("; ")
+    ))
+}
+
+fn gates(report: &serde_json::Value) -> Vec<GateReport> {
+    serde_json::from_value(report.clone()).unwrap_or_default()
+}
+
+impl Pipeline {
+    /// The generations, as the log tells of them.
+    pub async fn generations(&self) -> Result<GenerationsReport, Fault> {
+        let state = self.load().await?.state;
+        Ok(report(&state))
+    }
+
+    /// Has a candidate built from the files that are pinned, and judged; with `promote` it is live where its gates pass.
+    pub async fn rebuild(
+        &self,
+        reason: &str,
+        promote: bool,
+        reports: &mut dyn Reports,
+        progress: Arc<dyn Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<GenerationsReport, Fault> {
+        let state = self.load().await?.state;
+        if state.stamp.is_none() {
+            return Err(Fault::Data(
+                "no batch was committed yet: there is nothing to rebuild; begin with `run` or `once`".into(),
+            ));
+        }
+        let after = state.generations.unused().number().unwrap_or(1) - 1;
+        let order = Order::Rebuild { id: nonce(), reason: reason.to_owned(), promote };
+        self.carry_out(order, Goal::Rebuilt { after, promote }, reports, progress, stop).await
+    }
+
+    /// Makes the candidate live; `force`, with a reason, though a gate failed.
+    pub async fn promote(
+        &self,
+        force: Option<&str>,
+        reports: &mut dyn Reports,
+        progress: Arc<dyn Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<GenerationsReport, Fault> {
+        let known = self.load().await?.state.generations;
+        let Some(name) = known.candidate().cloned() else {
+            return Err(Fault::Data("there is no candidate to promote: begin with `rebuild`".into()));
+        };
+        if let Some(judgement) = known.judgement(&name).filter(|judgement| !judgement.passed && force.is_none()) {
+            return Err(failed(&name, &judgement.report));
+        }
+        let order = Order::Promote { id: nonce(), force: force.map(str::to_owned) };
+        self.carry_out(order, Goal::Live(name), reports, progress, stop).await
+    }
+
+    /// Makes the former generation live again.
+    pub async fn rollback(
+        &self,
+        reason: &str,
+        reports: &mut dyn Reports,
+        progress: Arc<dyn Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<GenerationsReport, Fault> {
+        let known = self.load().await?.state.generations;
+        let Some(name) = known.former().cloned() else {
+            return Err(Fault::Data(
+                "no former generation is kept: `keep_hot` of [generations] says for how long they are".into(),
+            ));
+        };
+        let order = Order::Rollback { id: nonce(), reason: reason.to_owned() };
+        self.carry_out(order, Goal::Live(name), reports, progress, stop).await
+    }
+
+    async fn carry_out(
+        &self,
+        order: Order,
+        goal: Goal,
+        reports: &mut dyn Reports,
+        progress: Arc<dyn Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<GenerationsReport, Fault> {
+        self.orders.give(&nonce(), &order).await?;
+        let done = self.watch(&order, &goal);
+        tokio::pin!(done, stop);
+        let mut hold = self.hold(Patience::Refuse)?;
+        loop {
+            let free = {
+                let mut tell = |wait: &Wait| reports.waits(wait);
+                tokio::select! {
+                    done = &mut done => return done,
+                    free = hold.free(&mut tell) => free,
+                    () = &mut stop => return self.generations().await,
+                }
+            };
+            match free {
+                Ok(()) => break,
+                // A writer looks for orders by itself; but it may end.
+                Err(Fault::Fenced(_)) => tokio::select! {
+                    done = &mut done => return done,
+                    () = &mut stop => return self.generations().await,
+                    () = self.clock.sleep(TRY_EVERY) => {}
+                },
+                Err(fault) => return Err(fault),
+            }
+        }
+        let mut outcome = None;
+        let end = async {
+            tokio::select! {
+                done = &mut done => outcome = Some(done),
+                () = &mut stop => {}
+            }
+        };
+        self.run(&mut hold, reports, progress, end).await?;
+        match outcome {
+            Some(outcome) => outcome,
+            None => self.generations().await,
+        }
+    }
+
+    /// Resolves once the log says that the goal is reached, or that it will not be.
+    async fn watch(&self, order: &Order, goal: &Goal) -> Result<GenerationsReport, Fault> {
+        // Orders of its own, for it must not take the found ones from the writer in this process.
+        let orders = ObjectOrders::clone_of(&self.orders);
+        let mut gone = false;
+        loop {
+            let state = self.load().await?.state;
+            match goal.reached(&state.generations) {
+                Some(Ok(())) => return Ok(report(&state)),
+                Some(Err(fault)) => return Err(fault),
+                None => {}
+            }
+            let begun = match goal {
+                Goal::Rebuilt { after, .. } => state.generations.greatest > *after,
+                Goal::Live(_) => state.generations.switching.is_some(),
+            };
+            if gone && !begun {
+                return Err(Fault::Data("the order was refused by the writer; its log and `status` say why".into()));
+            }
+            gone = !begun && !orders.waiting().await?.contains(order);
+            self.clock.sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+fn report(state: &PipelineState) -> GenerationsReport {
+    let known = &state.generations;
+    let judgement = |name: &GenerationName| {
+        let judgement = known.judgement(name)?;
+        let (clock, passed, gates) = (judgement.clock, judgement.passed, gates(&judgement.report));
+        Some(JudgementReport { clock, passed, gates })
+    };
+    let mut generations = vec![GenerationReport {
+        name: known.live.clone(),
+        role: "live".into(),
+        since: known.live_since,
+        reason: String::new(),
+        judgement: judgement(&known.live),
+    }];
+    for (name, follower) in known.followers.iter().rev() {
+        let role = match follower.role {
+            highwater_core::generation::Role::Candidate => "candidate",
+            highwater_core::generation::Role::Former => "former",
+        };
+        let (since, reason, judgement) = (Some(follower.since), follower.reason.clone(), judgement(name));
+        generations.push(GenerationReport { name: name.clone(), role: role.into(), since, reason, judgement });
+    }
+    GenerationsReport { live: known.live.clone(), documents: state.documents, generations }
+}

@@ -1,0 +1,261 @@
+//! Rebuild, gates, promotion, rollback and changes of shape, with the real binary on a local lake.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bucket::Bucket;
+use crate::lake::{Background, ITEMS, Lake, eventually, rows, text};
+use crate::proxy::{Fault, Kind, Proxy};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn now_path(name: &str) -> String {
+    jiff::Timestamp::now().strftime(&format!("dt=%Y-%m-%d/hr=%H/min=%M/{name}.ndjson")).to_string()
+}
+
+/// So many documents, indexed.
+fn filled(toml: &str, documents: u64) -> Lake {
+    let lake = Lake::new(toml, "SELECT id, v FROM items");
+    let lines: String = (0..documents).map(|n| rows(&[(&format!("d{n:04}"), "red shoes")])).collect();
+    lake.land(&now_path("first"), lines);
+    assert_eq!(lake.json(&["once", "--json"])["documents"], documents);
+    lake
+}
+
+/// `name role` of each generation.
+fn roles(report: &Value) -> Vec<String> {
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    let generations = report["generations"].as_array().unwrap().iter();
+    generations.map(|generation| format!("{} {}", word(&generation["name"]), word(&generation["role"]))).collect()
+}
+
+fn current(lake: &Lake) -> String {
+    fs::read_to_string(lake.path("index/current")).unwrap().trim().to_owned()
+}
+
+fn kinds(status: &Value) -> Vec<String> {
+    let alarms = status["alarms"].as_array().unwrap().iter();
+    alarms.map(|alarm| alarm["kind"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn where_nobody_writes_the_commands_rebuild_promote_and_roll_back_by_themselves() {
+    let lake = filled(ITEMS, 200);
+    let report = lake.json(&["rebuild", "--reason", "a test", "--json"]);
+    assert_eq!((roles(&report), report["live"].as_str()), (vec!["g1 live".into(), "g2 candidate".into()], Some("g1")));
+    let gates = report["generations"][1]["judgement"]["gates"].as_array().unwrap();
+    assert!(gates.len() == 3 && gates.iter().all(|gate| gate["passed"] == true), "{report}");
+    assert_eq!(current(&lake), "g1");
+    let report = lake.json(&["promote", "--json"]);
+    assert_eq!((roles(&report), current(&lake)), (vec!["g2 live".into(), "g1 former".into()], "g2".into()));
+    lake.verify_equal();
+    // The new one goes on from where the old one stood.
+    lake.land(&now_path("second"), rows(&[("new", "blue socks")]));
+    let batch = lake.json(&["once", "--json"]);
+    assert_eq!((&batch["upserts"], &batch["documents"]), (&1.into(), &201.into()), "{batch}");
+    let report = lake.json(&["rollback", "--json"]);
+    assert_eq!((roles(&report), current(&lake)), (vec!["g1 live".into(), "g2 former".into()], "g1".into()));
+    assert_eq!(lake.documents().len(), 201, "what it went back to has what came since");
+    lake.verify_equal();
+    let log = text(&lake.run(&["log"]));
+    for told in [
+        "g2 begun: a test",
+        "g2 passed its gates",
+        "promoting g2 in place of g1",
+        "back to g1 in place of g2: asked for",
+        "g1 is live",
+    ] {
+        assert!(log.contains(told), "{told} is not in\n{log}");
+    }
+}
+
+#[test]
+fn a_rebuild_beside_a_running_writer_is_promoted_while_readers_ask_all_the_time() {
+    let lake = Arc::new(filled(ITEMS, 2_000));
+    let run = lake.spawn(&["run", "--json"]);
+    let count = Arc::new(AtomicU64::new(0));
+    let (feed, landed) = (lake.clone(), count.clone());
+    let mut feeder = Background::start(move || {
+        let n = landed.fetch_add(1, Ordering::Relaxed);
+        feed.land(&now_path(&format!("n{n}")), rows(&[(&format!("n{n:05}"), "x")]));
+        std::thread::sleep(Duration::from_millis(100));
+    });
+    let (asked, answers) = (lake.clone(), Arc::new(AtomicU64::new(0)));
+    let (seen, mut least) = (answers.clone(), 0);
+    let mut reader = Background::start(move || {
+        let found = asked.json(&["search", "*", "--json", "--limit", "1"]);
+        let (total, seq) = (found["total"].as_u64().unwrap(), found["as_of"]["seq"].as_u64().unwrap());
+        assert!(total >= 2_000, "a part of the documents only: {found}");
+        assert!(seq >= least, "the answers went back in time: {found}");
+        least = seq;
+        seen.fetch_add(1, Ordering::Relaxed);
+    });
+    for (name, live) in [("rebuild", "g2"), ("rebuild", "g3")] {
+        let report = lake.json(&[name, "--promote", "--json"]);
+        assert_eq!((report["live"].as_str().unwrap(), current(&lake)), (live, live.to_owned()));
+    }
+    let report = lake.json(&["rollback", "--json"]);
+    assert_eq!(report["live"], "g2");
+    let before = answers.load(Ordering::Relaxed);
+    eventually("answers after the switches", LIMIT, || (answers.load(Ordering::Relaxed) > before + 3).then_some(()));
+    feeder.halt();
+    reader.halt();
+    eventually("the last file in the index", LIMIT, || {
+        let landed = count.load(Ordering::Relaxed);
+        (lake.documents().len() as u64 == 2_000 + landed).then_some(())
+    });
+    run.kill();
+    lake.verify_equal();
+}
+
+#[test]
+fn a_gate_that_fails_leaves_the_live_index_alone_and_can_be_overruled_with_a_reason() {
+    let lake =
+        filled(&ITEMS.replace("[index]", "[gates]\ndocuments = \"20%\"\nqueries = [\"v:shoes\"]\n\n[index]"), 100);
+    fs::write(lake.path("document.sql"), "SELECT id, v, 'x' AS w FROM items WHERE id >= 'd0050'").unwrap();
+    let output = lake.run(&["rebuild", "--promote"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let told = text(&output);
+    assert!(
+        told.contains("documents: 50 documents, 100 in the live one") && told.contains("promote --force"),
+        "{told}"
+    );
+    assert!(told.contains("queries: \"v:shoes\" finds 0 of 10 again"), "{told}");
+    assert_eq!((current(&lake), lake.documents().len()), ("g1".into(), 100));
+    assert_eq!(roles(&lake.json(&["generations", "--json"])), ["g1 live", "g2 candidate"]);
+    assert_eq!(lake.run(&["promote"]).status.code(), Some(1), "without a reason it stays as it is");
+    let report = lake.json(&["promote", "--force", "half of them ended", "--json"]);
+    assert_eq!((report["live"].as_str(), lake.documents().len()), (Some("g2"), 50));
+    assert!(text(&lake.run(&["log"])).contains("forced: half of them ended"));
+    lake.verify_equal();
+}
+
+#[test]
+fn a_changed_shape_is_kept_out_until_a_rebuild_and_then_comes_with_it() {
+    let lake = filled(ITEMS, 50);
+    fs::write(lake.path("document.sql"), "SELECT id, v, length(v) AS n FROM items").unwrap();
+    let run = lake.spawn(&["run", "--json"]);
+    eventually("an alarm", LIMIT, || {
+        kinds(&lake.json(&["status", "--json"])).contains(&"rebuild_due".into()).then_some(())
+    });
+    lake.land(&now_path("second"), rows(&[("new", "ab")]));
+    eventually("the old shape to go on", LIMIT, || (lake.documents().len() == 51).then_some(()));
+    assert_eq!(lake.documents()["new"], serde_json::json!({"id": "new", "v": "ab"}));
+    lake.json(&["rebuild", "--promote", "--json"]);
+    assert_eq!(lake.documents()["new"], serde_json::json!({"id": "new", "v": "ab", "n": 2}));
+    eventually("no alarm", LIMIT, || kinds(&lake.json(&["status", "--json"])).is_empty().then_some(()));
+    run.kill();
+    lake.verify_equal();
+}
+
+#[test]
+fn rebuilds_by_themselves_on_a_change_and_former_indexes_leave() {
+    let toml = ITEMS.replace("[index]", "[generations]\nkeep_hot = \"1s\"\nrebuild_on_change = true\n\n[index]");
+    let lake = filled(&toml, 50);
+    fs::write(lake.path("document.sql"), "SELECT id, v, length(v) AS n FROM items").unwrap();
+    let run = lake.spawn(&["run", "--json"]);
+    eventually("the new shape", LIMIT, || (lake.documents()["d0001"]["n"] == 9).then_some(()));
+    eventually("the former index to be gone", LIMIT, || {
+        let alone = roles(&lake.json(&["generations", "--json"])) == ["g2 live"];
+        (alone && !lake.path("index/generations/g1").exists()).then_some(())
+    });
+    assert!(lake.path("index/generations/g2").exists());
+    run.kill();
+    lake.verify_equal();
+}
+
+#[test]
+fn what_cannot_be_done_is_told_and_changes_nothing() {
+    let lake = Lake::items();
+    for (args, told) in [
+        (&["rebuild"][..], "no batch was committed yet"),
+        (&["promote"], "there is no candidate to promote"),
+        (&["rollback"], "no former generation is kept"),
+    ] {
+        let output = lake.run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(text(&output).contains(told), "{args:?}: {}", text(&output));
+    }
+    let lake = filled(ITEMS, 5);
+    fs::write(lake.path("document.sql"), "SELECT id, missing FROM items").unwrap();
+    let run = lake.spawn(&["run", "--json"]);
+    let output = lake.run(&["rebuild"]);
+    assert!(!output.status.success());
+    assert_eq!((current(&lake), lake.documents().len()), ("g1".into(), 5));
+    drop(run);
+}
+
+/// The process dies before and after each record that it writes from the order on, deltas coming in; the one after it ends
+/// what was begun. At every moment the index that readers see is whole.
+#[test]
+fn killed_before_and_after_every_record_of_a_rebuild_it_ends_alike() {
+    let Some(bucket) = Bucket::of("HIGHWATER_TEST_S3_MOTO") else { return };
+    let mut stopped = 0;
+    for step in 0..40 {
+        let reached = [Fault::Hang, Fault::LostHang].map(|fault| dies_at(&bucket, step, fault));
+        if !reached.iter().any(|reached| *reached) {
+            break;
+        }
+        stopped = step + 1;
+    }
+    // A claim, the candidate begun, its judgement, the intent and the end of the switch, at the least.
+    assert!((5..40).contains(&stopped), "{stopped} records");
+}
+
+/// True if the process came as far as that record.
+fn dies_at(bucket: &Bucket, step: u64, fault: Fault) -> bool {
+    let bucket = Bucket::at(&bucket.endpoint);
+    let proxy = Proxy::start(&bucket.endpoint);
+    let lake = bucket.lake_through(&proxy.endpoint(), "timeout = \"30s\"");
+    let file = lake.path("highwater.toml");
+    let toml = fs::read_to_string(&file).unwrap().replace("poll = \"100ms\"", "poll = \"50ms\"\nlease = \"1s\"");
+    fs::write(&file, toml).unwrap();
+    let land = |id: &str| {
+        let now = jiff::Timestamp::now().strftime("lake/region=eu/dt=%Y-%m-%d/hr=%H/min=%M");
+        bucket.put(&format!("{now}/{id}.ndjson"), rows(&[(id, "x")]));
+    };
+    (0..20).for_each(|n| land(&format!("d{n:02}")));
+    lake.json(&["once", "--json"]);
+    proxy.stop_after(Kind::Create, "/log/", step, fault);
+    let mut rebuild = lake.spawn(&["rebuild", "--promote"]);
+    // What readers see, all the time.
+    let whole = |what: &str| {
+        let found = lake.json(&["search", "*", "--json", "--limit", "0"]);
+        assert!(found["total"].as_u64().unwrap() >= 20, "{what}, step {step}, {fault:?}: {found}");
+    };
+    let mut landed = 0;
+    let came = eventually("the record, or the end", LIMIT, || {
+        if landed < 3 {
+            land(&format!("n{landed}"));
+            landed += 1;
+        }
+        whole("before");
+        if proxy.faults().contains_key(&fault.name()) {
+            return Some(true);
+        }
+        (!rebuild.is_alive()).then_some(false)
+    });
+    if came {
+        rebuild.kill();
+    } else {
+        assert!(rebuild.wait(LIMIT).success(), "{}", rebuild.log());
+    }
+    whole("after the kill");
+    proxy.heal();
+    let run = lake.spawn(&["run", "--json"]);
+    // A rebuild that was not begun when its process died is an order still: whoever comes next carries it out.
+    eventually(&format!("g2 to be live, step {step}, {fault:?}:\n{}", run.log()), LIMIT, || {
+        whole("while it goes on");
+        let report = lake.json(&["generations", "--json"]);
+        (report["live"] == "g2" && current(&lake) == "g2").then_some(())
+    });
+    land("last");
+    eventually("the last file", LIMIT, || (lake.documents().len() == 21 + landed).then_some(()));
+    run.kill();
+    lake.verify_equal();
+    came
+}
