@@ -125,6 +125,8 @@ pub struct Committed {
     pub receipt: Receipt,
     /// The generation's spec (schemas learnt, fields, SQL): opaque here, stored with the log. `None`: unchanged.
     pub spec: Option<serde_json::Value>,
+    /// What the configuration asks for that this generation cannot hold, in words: another one has to be built.
+    pub outgrown: Option<String>,
 }
 
 /// Executes batches against one sink: read, tables, documents, difference, apply, commit.

@@ -41,6 +41,7 @@ impl Driver {
         receipt.quarantined = sources.values().flat_map(|cursor| cursor.quarantined.iter().cloned()).collect();
         let changes = sources.values().map(|cursor| cursor.added.len() + cursor.removed.len()).sum::<usize>();
         self.lacking.clone_from(&receipt.lacking);
+        self.outgrown = committed.outgrown;
         let (holes, closed) = self.ledger(plan, &sources);
         let alarms = self.alarms_after(plan);
         let batch = BatchRecord {

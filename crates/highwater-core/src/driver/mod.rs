@@ -27,6 +27,8 @@ pub use run::{Between, Ended, GRACE, Observer, Unattended, run};
 
 /// The alarm of batches that lack rows of a pinned file.
 const ADD_ONLY: &str = "add_only";
+/// The alarm of a generation that cannot hold what the configuration asks for.
+const REBUILD_DUE: &str = "rebuild_due";
 /// How often a file may move between listing and reading before it is set aside.
 const MOVES: usize = 3;
 
@@ -78,6 +80,8 @@ pub struct Driver {
     lacking: Vec<String>,
     /// The last batch could only add because looks had failed: once none does, another one makes good what it left out.
     owes_batch: bool,
+    /// What the live generation cannot hold, as the last batch told.
+    outgrown: Option<String>,
     /// Alarms from between the ticks.
     raised: Vec<Alarm>,
     /// Records from between the ticks.
@@ -158,6 +162,7 @@ impl Driver {
             requests: None,
             lacking: Vec::new(),
             owes_batch: false,
+            outgrown: None,
             raised: Vec::new(),
             between: Vec::new(),
         }
@@ -356,15 +361,22 @@ impl Driver {
     /// The plan's alarms, with what its batch, if it had one, turned out to lack.
     fn alarms_after(&self, plan: &Plan) -> Vec<Alarm> {
         let mut alarms = plan.alarms.clone();
-        alarms.retain(|alarm| alarm.kind != ADD_ONLY);
-        alarms.extend(lacking(&self.lacking, plan.clock));
+        alarms.retain(|alarm| alarm.kind != ADD_ONLY && alarm.kind != REBUILD_DUE);
+        alarms.extend(self.of_last_batch(plan.clock));
         self.date(&mut alarms);
         alarms
     }
 
+    /// What the last batch turned out to lack, and what its index cannot hold.
+    fn of_last_batch(&self, clock: Timestamp) -> impl Iterator<Item = Alarm> {
+        let due =
+            |detail: &String| Alarm { kind: REBUILD_DUE.into(), source: None, since: clock, detail: detail.clone() };
+        lacking(&self.lacking, clock).into_iter().chain(self.outgrown.as_ref().map(due))
+    }
+
     /// Alarms that the planner cannot know of.
     fn add_alarms(&self, store: &dyn Store, plan: &mut Plan) {
-        plan.alarms.extend(lacking(&self.lacking, plan.clock));
+        plan.alarms.extend(self.of_last_batch(plan.clock));
         plan.alarms.extend(self.raised.iter().cloned());
         for name in self.listers.keys() {
             let skipped = store.skipped(name);

@@ -248,7 +248,7 @@ impl Executor for Model {
         let lacking = attempt.unseen.iter().cloned().chain(files).collect();
         let documents = self.port.world().sink.documents().len() as u64;
         let receipt = Receipt { mode, documents, add_only, lacking, ..Receipt::default() };
-        Ok(Executed::Committed(Box::new(Committed { receipt, spec: None })))
+        Ok(Executed::Committed(Box::new(Committed { receipt, ..Committed::default() })))
     }
 
     async fn traces(&mut self, void: &[Sequence]) -> Result<bool, Fault> {

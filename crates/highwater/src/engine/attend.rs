@@ -341,9 +341,6 @@ impl Attendant {
         let clock = state.clock.unwrap_or_default();
         let alarm = |kind: &str, detail: String| Alarm { kind: kind.into(), source: None, since: clock, detail };
         let mut alarms = Vec::new();
-        if let Some(outgrown) = self.outgrown.get() {
-            alarms.push(alarm("rebuild_due", outgrown));
-        }
         alarms.extend(self.stuck.iter().map(|why| alarm("rebuild_failed", why.clone())));
         if let Some(judgement) = known.candidate().and_then(|name| known.judgement(name)).filter(|found| !found.passed)
         {

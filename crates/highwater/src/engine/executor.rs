@@ -487,7 +487,7 @@ impl Executor for Engine {
         self.keep_only(attempt);
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
         let spec = if self.stored.as_ref() == Some(&ready.spec) { None } else { Some(ready.spec.to_log()?) };
-        Ok(Executed::Committed(Box::new(Committed { receipt, spec })))
+        Ok(Executed::Committed(Box::new(Committed { receipt, spec, outgrown: self.outgrown.get() })))
     }
 
     async fn traces(&mut self, void: &[Sequence]) -> Result<bool, Fault> {

@@ -91,13 +91,22 @@ fn missing_columns_and_files_are_told() {
 }
 
 #[test]
-fn changed_shape_is_refused_with_the_way_out() {
+fn a_changed_shape_waits_for_a_rebuild_and_the_old_one_goes_on() {
     let lake = filled();
     std::fs::write(lake.path("document.sql"), "SELECT id, v, n, n + 1 AS more FROM items").unwrap();
-    let output = lake.run(&["once", "--now", "2024-05-01T10:05:00Z"]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("more") && text(&output).contains("path"), "{}", text(&output));
-    assert_eq!(lake.ids(), "a b/c ad-1");
+    lake.land("dt=2024-05-01/hr=10/min=03/new.ndjson", "{\"id\":\"new\",\"v\":\"x\",\"n\":1}\n");
+    let batch = lake.once("2024-05-01T10:05:00Z");
+    assert_eq!((&batch["upserts"], lake.ids().as_str()), (&1.into(), "a b/c ad-1 new"), "{batch}");
+    assert_eq!(lake.documents()["new"], json!({"id": "new", "v": "x", "n": 1}));
+    for report in [batch, lake.json(&["status", "--json"])] {
+        let alarm = &report["alarms"][0];
+        assert_eq!(alarm["kind"], "rebuild_due", "{report}");
+        assert!(alarm["detail"].as_str().unwrap().contains("field \"more\" is new"), "{report}");
+    }
+    lake.verify_equal();
+    // Back to what it was: nothing is due any more.
+    std::fs::write(lake.path("document.sql"), "SELECT id, v, n FROM items").unwrap();
+    assert_eq!(lake.once("2024-05-01T10:05:10Z")["alarms"], json!([]));
 }
 
 #[test]
