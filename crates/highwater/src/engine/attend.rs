@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use highwater_core::Timestamp;
 use highwater_core::driver::{Between, Driver, Ports};
 use highwater_core::generation::{GenerationChange, GenerationName, Generations, Judgement, Role, Switch};
 use highwater_core::log::{BatchLog, Body, Claimed, PipelineState};
@@ -34,8 +35,12 @@ pub(super) struct Attendant {
     /// What is to be live as soon as it holds the last batch.
     wanted: Option<Wanted>,
     judging: Option<(GenerationName, JoinHandle<Result<Verdict, Fault>>)>,
+    beginning: Option<Beginning>,
+    first_look: Option<Timestamp>,
     /// The live generation cannot hold what the configuration asks for: its engine finds out.
     outgrown: Outgrown,
+    /// Why the last look failed, if it did.
+    failing: Option<String>,
     /// Why a rebuild that is due cannot begin.
     stuck: Option<String>,
     /// The engine of what was switched to.
@@ -51,6 +56,21 @@ struct Wanted {
     order: Option<Order>,
 }
 
+/// A candidate in the making.
+struct Beginning {
+    name: GenerationName,
+    asked: Asked,
+    task: JoinHandle<Result<(Engine, serde_json::Value), Fault>>,
+}
+
+/// Why, by whom, and what for.
+struct Asked {
+    reason: String,
+    promote: bool,
+    /// To be deleted once the log knows of it.
+    order: Option<Order>,
+}
+
 impl Attendant {
     pub(super) fn new(pipeline: Pipeline, progress: Arc<dyn Progress>) -> Self {
         Self {
@@ -60,7 +80,10 @@ impl Attendant {
             looked: None,
             wanted: None,
             judging: None,
+            beginning: None,
+            first_look: None,
             outgrown: Outgrown::default(),
+            failing: None,
             stuck: None,
             successor: None,
         }
@@ -118,12 +141,9 @@ impl Attendant {
                 continue;
             }
             match &order {
-                Order::Rebuild { id, reason, promote } => {
-                    match self.begin(driver, ports, reason, *promote, Some(id.clone())).await {
-                        Ok(()) => ports.orders.done(std::slice::from_ref(&order)).await?,
-                        Err(fault) if is_for_later(&fault) => return Err(fault),
-                        Err(fault) => self.refuse(ports, &order, &fault.to_string()).await?,
-                    }
+                Order::Rebuild { reason, promote, .. } => {
+                    let asked = Asked { reason: reason.clone(), promote: *promote, order: Some(order.clone()) };
+                    self.prepare(driver.state(), asked)?;
                 }
                 Order::Promote { force, .. } => {
                     let Some(to) = generations.candidate().cloned() else {
@@ -156,33 +176,55 @@ impl Attendant {
         ports.orders.done(std::slice::from_ref(order)).await
     }
 
-    /// Begins a candidate; one that is there already is dropped first.
-    async fn begin(
-        &mut self,
-        driver: &mut Driver,
-        ports: Ports<'_>,
-        reason: &str,
-        promote: bool,
-        order: Option<String>,
-    ) -> Result<(), Fault> {
-        let name = driver.state().generations.unused();
+    /// Has a candidate prepared: its columns are learnt anew from every pinned file, which takes its time.
+    fn prepare(&mut self, state: &PipelineState, asked: Asked) -> Result<(), Fault> {
+        if self.beginning.is_some() {
+            return Ok(());
+        }
+        let name = state.generations.unused();
         let mut engine = self.pipeline.follower(&name, None, self.progress.clone())?;
-        let inputs = engine.inputs(driver.state());
-        let moved = engine.prepare(&inputs).await?;
-        if let Some((source, path)) = moved.first() {
-            return Err(Fault::Unavailable(format!("{source}: {path} is not what the last batch pinned any more")));
-        }
-        let spec = engine.ready()?.spec.to_log()?;
-        engine.begin(Some(&spec))?;
+        let inputs = engine.inputs(state);
+        let task = task::spawn(async move {
+            let moved = engine.prepare(&inputs).await?;
+            if let Some((source, path)) = moved.first() {
+                return Err(Fault::Unavailable(format!("{source}: {path} is not what the last batch pinned any more")));
+            }
+            let spec = engine.ready()?.spec.to_log()?;
+            engine.begin(Some(&spec))?;
+            Ok((engine, spec))
+        });
+        self.beginning = Some(Beginning { name, asked, task });
+        Ok(())
+    }
+
+    /// Begins a candidate that is prepared; one that is there already is dropped first.
+    async fn begin(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<(), Fault> {
+        let Some(Beginning { name, asked, task }) = self.beginning.take_if(|begun| begun.task.is_finished()) else {
+            return Ok(());
+        };
+        let prepared = task.await.map_err(|error| Fault::Internal(format!("a rebuild died: {error}")))?;
+        let (engine, spec) = match (prepared, &asked.order) {
+            (Ok(prepared), _) => prepared,
+            (Err(fault), _) if is_for_later(&fault) => return Err(fault),
+            (Err(fault), Some(order)) => return self.refuse(ports, order, &fault.to_string()).await,
+            (Err(fault), None) => {
+                self.stuck = Some(format!("a rebuild cannot begin: {fault}"));
+                return Ok(());
+            }
+        };
         while let Some(name) = driver.state().generations.candidate().cloned() {
-            let reason = "another one is begun".to_owned();
-            self.drop_one(driver, ports, name, reason).await?;
+            self.drop_one(driver, ports, name, "another one is begun".into()).await?;
         }
-        let change = GenerationChange::Begun { name: name.clone(), spec, reason: reason.to_owned(), promote, order };
+        let Asked { reason, promote, order } = asked;
+        let id = order.as_ref().and_then(|order| Some(order.id()?.to_owned()));
+        let change = GenerationChange::Begun { name: name.clone(), spec, reason, promote, order: id };
         self.change(driver, ports, change).await?;
         let following = Following::start(&name, engine, self.pipeline.clock.clone());
         self.followers.insert(name, following);
-        Ok(())
+        match order {
+            Some(order) => ports.orders.done(std::slice::from_ref(&order)).await,
+            None => Ok(()),
+        }
     }
 
     async fn drop_one(
@@ -220,29 +262,22 @@ impl Attendant {
     }
 
     /// Begins a candidate where the schedule, or a change of the configuration, asks for one.
-    async fn rebuild_if_due(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<(), Fault> {
+    fn rebuild_if_due(&mut self, driver: &Driver, ports: Ports<'_>) -> Result<(), Fault> {
         let config = &self.pipeline.config.generations;
         let state = driver.state();
-        if self.stuck.is_some() || state.generations.candidate().is_some() {
+        if self.stuck.is_some() || self.beginning.is_some() || state.generations.candidate().is_some() {
             return Ok(());
         }
         let clock = state.clock_at(ports.clock.now());
-        let begun = latest(&state.generations);
-        let due =
-            config.rebuild_every.is_some_and(|every| begun.is_none_or(|begun| clock.duration_since(begun) >= every));
+        // Where none was ever built, the first period begins with the first look.
+        let begun = latest(&state.generations).unwrap_or(*self.first_look.get_or_insert(clock));
+        let due = config.rebuild_every.is_some_and(|every| clock.duration_since(begun) >= every);
         let reason = match self.outgrown.get() {
             Some(outgrown) if config.rebuild_on_change => outgrown,
-            // The first period begins with the first look.
-            _ if due && begun.is_some() => "rebuild_every".to_owned(),
+            _ if due => "rebuild_every".to_owned(),
             _ => return Ok(()),
         };
-        match self.begin(driver, ports, &reason, true, None).await {
-            Err(fault) if !is_for_later(&fault) => {
-                self.stuck = Some(format!("a rebuild cannot begin: {fault}"));
-                Ok(())
-            }
-            begun => begun,
-        }
+        self.prepare(state, Asked { reason, promote: true, order: None })
     }
 
     /// Has the gates judge a candidate that holds the last batch, once.
@@ -308,6 +343,13 @@ impl Attendant {
             documents: standing.documents,
             order: self.wanted.as_ref().and_then(|wanted| Some(wanted.order.as_ref()?.id()?.to_owned())),
         };
+        match self.pipeline.home.live().await? {
+            Some(live) if live == switch.from => {}
+            live => {
+                let live = live.map_or_else(|| "none".to_owned(), |live| live.to_string());
+                return Err(Fault::Invalid(format!("readers see {live}, and the log says {}", switch.from)));
+            }
+        }
         self.change(driver, ports, GenerationChange::Switching { switch }).await?;
         // From here on the log says what is meant: whoever reads it ends it, and no batch comes in between.
         let switched = async {
@@ -355,6 +397,20 @@ impl Attendant {
         alarms
     }
 
+    async fn attend(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<bool, Fault> {
+        self.tend(driver)?;
+        driver.raise(self.alarms(driver.state()));
+        if !driver.is_settled() || driver.state().stamp.is_none() {
+            return Ok(false);
+        }
+        self.heed_orders(driver, ports).await?;
+        self.retire(driver, ports).await?;
+        self.rebuild_if_due(driver, ports)?;
+        self.begin(driver, ports).await?;
+        self.judge(driver, ports).await?;
+        self.switch_if_wanted(driver, ports).await
+    }
+
     async fn change(&self, driver: &mut Driver, ports: Ports<'_>, change: GenerationChange) -> Result<(), Fault> {
         tracing::info!(change = change.describe(), "generations");
         driver.change_generations(ports, change).await.map(drop)
@@ -364,16 +420,21 @@ impl Attendant {
 #[async_trait]
 impl Between for Attendant {
     async fn between(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<bool, Fault> {
-        self.tend(driver)?;
-        driver.raise(self.alarms(driver.state()));
-        if !driver.is_settled() || driver.state().stamp.is_none() {
-            return Ok(false);
+        match self.attend(driver, ports).await {
+            // The live index goes on, whatever becomes of the others.
+            Err(fault) if !(driver.is_broken() || matches!(fault, Fault::Fenced(_))) => {
+                let text = fault.to_string();
+                if self.failing.as_ref() != Some(&text) {
+                    tracing::warn!(error = %fault, "generations could not be attended to; it is tried again");
+                }
+                self.failing = Some(text);
+                Ok(false)
+            }
+            attended => {
+                self.failing = None;
+                attended
+            }
         }
-        self.heed_orders(driver, ports).await?;
-        self.retire(driver, ports).await?;
-        self.rebuild_if_due(driver, ports).await?;
-        self.judge(driver, ports).await?;
-        self.switch_if_wanted(driver, ports).await
     }
 }
 
@@ -383,7 +444,7 @@ fn is_for_later(fault: &Fault) -> bool {
 }
 
 /// When the newest generation was begun, or the newest judgement made.
-fn latest(generations: &Generations) -> Option<highwater_core::Timestamp> {
+fn latest(generations: &Generations) -> Option<Timestamp> {
     let followers = generations.followers.values().map(|follower| follower.since);
     let judged = generations.judgements.iter().map(|judgement| judgement.clock);
     followers.chain(judged).chain(generations.live_since).max()

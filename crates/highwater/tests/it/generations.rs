@@ -169,6 +169,18 @@ fn rebuilds_by_themselves_on_a_change_and_former_indexes_leave() {
 }
 
 #[test]
+fn a_period_after_the_start_a_rebuild_is_promoted_by_itself() {
+    let toml = ITEMS.replace("[index]", "[generations]\nrebuild_every = \"1m\"\n\n[index]");
+    let lake = filled(&toml, 50);
+    let run = lake.spawn(&["run", "--json"]);
+    eventually("another index", LIMIT, || (current(&lake) == "g2").then_some(()));
+    let report = lake.json(&["generations", "--json"]);
+    assert_eq!(report["generations"][0]["judgement"]["passed"], true, "{report}");
+    run.kill();
+    lake.verify_equal();
+}
+
+#[test]
 fn what_cannot_be_done_is_told_and_changes_nothing() {
     let lake = Lake::items();
     for (args, told) in [
