@@ -204,7 +204,7 @@ impl PipelineView for View {
             files: sources().map(|(name, source)| (name.clone(), source.live.len() as u64)).collect(),
             newest,
             documents: state.documents,
-            generation: "g1".into(),
+            generation: state.generations.live.to_string(),
             freshness_s: freshness_s(&known.recent),
             complete: self.complete(state),
             holes: self.open_holes(state),

@@ -52,6 +52,7 @@ fn where_nobody_writes_the_commands_rebuild_promote_and_roll_back_by_themselves(
     assert_eq!(current(&lake), "g1");
     let report = lake.json(&["promote", "--json"]);
     assert_eq!((roles(&report), current(&lake)), (vec!["g2 live".into(), "g1 former".into()], "g2".into()));
+    assert_eq!(lake.json(&["status", "--json"])["generation"], "g2");
     lake.verify_equal();
     // The new one goes on from where the old one stood.
     lake.land(&now_path("second"), rows(&[("new", "blue socks")]));
