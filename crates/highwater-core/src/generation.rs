@@ -84,6 +84,15 @@ pub struct Follower {
     pub promote: bool,
 }
 
+/// An order that was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarriedOut {
+    /// Its id.
+    pub order: String,
+    /// The generation that was begun, or switched to, by it.
+    pub generation: GenerationName,
+}
+
 /// A switch of the name from one generation to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
@@ -198,9 +207,12 @@ pub struct Generations {
     /// The greatest number that was ever given to a generation.
     #[serde(default)]
     pub greatest: u64,
+    /// It was rolled back, and nobody has ordered a rebuild since: none begins by itself.
+    #[serde(default)]
+    pub rolled_back: bool,
     /// Orders that were carried out lately, the newest last: what is found of them is only to be deleted.
     #[serde(default)]
-    pub carried_out: Vec<String>,
+    pub carried_out: Vec<CarriedOut>,
 }
 
 impl Generations {
@@ -224,13 +236,19 @@ impl Generations {
         ours.max_by_key(|(_, follower)| follower.since).map(|(name, _)| name)
     }
 
+    /// The generation that an order began, or switched to; `None` while it is not carried out.
+    pub fn done_by(&self, order: &str) -> Option<&GenerationName> {
+        self.carried_out.iter().find(|done| done.order == order).map(|done| &done.generation)
+    }
+
     /// What the gates said of a candidate last.
     pub fn judgement(&self, name: &GenerationName) -> Option<&Judgement> {
         self.judgements.iter().rev().find(|judgement| judgement.name == *name)
     }
 
-    fn note_order(&mut self, order: Option<&String>) {
-        self.carried_out.extend(order.cloned());
+    fn note_order(&mut self, order: Option<&String>, generation: &GenerationName) {
+        let done = order.map(|order| CarriedOut { order: order.clone(), generation: generation.clone() });
+        self.carried_out.extend(done);
         let surplus = self.carried_out.len().saturating_sub(ORDERS_KEPT);
         self.carried_out.drain(..surplus);
     }
@@ -245,9 +263,10 @@ impl Generations {
     ) {
         match change {
             GenerationChange::Begun { name, spec, reason, promote, order } => {
-                self.note_order(order.as_ref());
+                self.note_order(order.as_ref(), name);
                 self.greatest = self.greatest.max(name.number().unwrap_or_default());
                 let (spec, reason) = (Some(spec.clone()), reason.clone());
+                self.rolled_back = false;
                 let (role, promote) = (Role::Candidate, *promote);
                 self.followers.insert(name.clone(), Follower { role, since: clock, spec, reason, promote });
             }
@@ -257,29 +276,27 @@ impl Generations {
                 self.judgements.drain(..surplus);
             }
             GenerationChange::Switching { switch } => {
-                self.note_order(switch.order.as_ref());
+                self.note_order(switch.order.as_ref(), &switch.to);
                 self.switching = Some(switch.clone());
             }
             GenerationChange::Switched { to } => {
                 let switch = self.switching.take();
                 let Some(next) = self.followers.remove(to) else { return };
-                let reason = if switch.as_ref().is_some_and(|switch| switch.rollback) {
-                    "rolled back to from"
-                } else {
-                    "promoted over"
-                };
-                let former = Follower {
-                    role: Role::Former,
-                    since: clock,
-                    spec: spec.take(),
-                    reason: format!("{to} was {reason} it"),
-                    promote: false,
-                };
+                let rollback = switch.as_ref().is_some_and(|switch| switch.rollback);
+                let reason =
+                    if rollback { format!("rolled back to {to}") } else { format!("{to} was promoted over it") };
+                let (role, spec_then) = (Role::Former, spec.take());
+                let former = Follower { role, since: clock, spec: spec_then, reason, promote: false };
                 self.followers.insert(std::mem::replace(&mut self.live, to.clone()), former);
                 self.live_since = Some(clock);
                 *spec = next.spec;
                 if let Some(switch) = switch.filter(|switch| switch.to == *to) {
                     *documents = switch.documents;
+                }
+                self.rolled_back = rollback;
+                if rollback {
+                    // What is being built is of what was found wanting, perhaps: somebody has to want it.
+                    self.followers.values_mut().for_each(|follower| follower.promote = false);
                 }
             }
             GenerationChange::Dropped { name, .. } => {

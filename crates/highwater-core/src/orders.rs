@@ -43,6 +43,15 @@ impl ObjectOrders {
         self.store.put(&place, json.into()).await.map(|_| ()).map_err(|error| unavailable(&place, &error))
     }
 
+    /// Takes an order back that was given under that name, if it was not found yet.
+    pub async fn withdraw(&self, name: &str) -> Result<(), Fault> {
+        let place = self.folder.clone().join(format!("{name}.json"));
+        match self.store.delete(&place).await {
+            Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(unavailable(&place, &error)),
+        }
+    }
+
     /// `None` if the object is gone by now, or is no order: that is told, and it is left for a person to look at.
     async fn read(&self, place: &Path) -> Result<Option<Order>, Fault> {
         let bytes = match self.store.get(place).await {

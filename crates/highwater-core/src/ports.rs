@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::file::{FileVersion, SeenFile, SourceName};
+use crate::generation::GenerationName;
 use crate::lease::Lease;
 use crate::log::Sequence;
 use crate::receipt::{Quarantined, Receipt, Requests};
@@ -188,6 +189,8 @@ pub enum Order {
     Promote {
         /// As above.
         id: String,
+        /// The candidate that is meant: another one is not promoted in its place.
+        to: GenerationName,
         /// Why it is done though a gate fails.
         force: Option<String>,
     },
@@ -195,6 +198,8 @@ pub enum Order {
     Rollback {
         /// As above.
         id: String,
+        /// The former generation that is meant.
+        to: GenerationName,
         /// Why, for the log.
         reason: String,
     },

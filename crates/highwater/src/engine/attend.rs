@@ -39,6 +39,8 @@ pub(super) struct Attendant {
     first_look: Option<Timestamp>,
     /// The live generation cannot hold what the configuration asks for: its engine finds out.
     outgrown: Outgrown,
+    /// A switch whose last step took too long is tried again then.
+    not_before: Option<Duration>,
     /// Why the last look failed, if it did.
     failing: Option<String>,
     /// Why a rebuild that is due cannot begin.
@@ -83,6 +85,7 @@ impl Attendant {
             beginning: None,
             first_look: None,
             outgrown: Outgrown::default(),
+            not_before: None,
             failing: None,
             stuck: None,
             successor: None,
@@ -101,6 +104,13 @@ impl Attendant {
         let following = Following::start(from, former, self.pipeline.clock.clone());
         self.followers.insert(from.clone(), following);
         Some(successor)
+    }
+
+    /// Ends whatever follows a generation that is live now.
+    pub(super) async fn let_go(&mut self, live: &GenerationName) {
+        if let Some(following) = self.followers.remove(live) {
+            following.abandon().await;
+        }
     }
 
     /// Starts and ends followers as the log says, and tells them what to reach.
@@ -135,7 +145,7 @@ impl Attendant {
         self.looked = Some(now);
         for order in ports.orders.waiting().await? {
             let generations = &driver.state().generations;
-            if order.id().is_some_and(|id| generations.carried_out.iter().any(|done| done == id)) {
+            if order.id().is_some_and(|id| generations.done_by(id).is_some()) {
                 // Its process ended before it could be deleted.
                 ports.orders.done(std::slice::from_ref(&order)).await?;
                 continue;
@@ -145,21 +155,23 @@ impl Attendant {
                     let asked = Asked { reason: reason.clone(), promote: *promote, order: Some(order.clone()) };
                     self.prepare(driver.state(), asked)?;
                 }
-                Order::Promote { force, .. } => {
-                    let Some(to) = generations.candidate().cloned() else {
-                        self.refuse(ports, &order, "there is no candidate to promote").await?;
+                Order::Promote { to, force, .. } => {
+                    if generations.candidate() != Some(to) {
+                        self.refuse(ports, &order, "the candidate that was meant is not there any more").await?;
                         continue;
-                    };
+                    }
+                    let to = to.clone();
                     if self.wanted.as_ref().is_none_or(|wanted| wanted.order.as_ref() != Some(&order)) {
                         let (forced, order) = (force.clone(), Some(order.clone()));
                         self.wanted = Some(Wanted { to, rollback: false, forced, order });
                     }
                 }
-                Order::Rollback { reason, .. } => {
-                    let Some(to) = generations.former().cloned() else {
-                        self.refuse(ports, &order, "no former generation is kept").await?;
+                Order::Rollback { to, reason, .. } => {
+                    if !generations.followers.get(to).is_some_and(|follower| follower.role == Role::Former) {
+                        self.refuse(ports, &order, "the former generation that was meant is not kept any more").await?;
                         continue;
-                    };
+                    }
+                    let to = to.clone();
                     if self.wanted.as_ref().is_none_or(|wanted| wanted.order.as_ref() != Some(&order)) {
                         let (forced, order) = (Some(reason.clone()), Some(order.clone()));
                         self.wanted = Some(Wanted { to, rollback: true, forced, order });
@@ -238,6 +250,9 @@ impl Attendant {
         if let Some(following) = self.followers.remove(&name) {
             following.abandon().await;
         }
+        if self.wanted.as_ref().is_some_and(|wanted| wanted.to == name) {
+            self.finish_wish(ports).await?;
+        }
         if let Err(fault) = self.pipeline.home.delete(&name).await {
             tracing::warn!(generation = %name, error = %fault, "its index could not be deleted; the next start tries again");
         }
@@ -245,7 +260,7 @@ impl Attendant {
     }
 
     /// Former generations leave when they were kept long enough.
-    async fn retire(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<(), Fault> {
+    pub(super) async fn retire(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<(), Fault> {
         let keep = self.pipeline.config.generations.keep_hot;
         let clock = driver.state().clock_at(ports.clock.now());
         let known = &driver.state().generations.followers;
@@ -265,7 +280,8 @@ impl Attendant {
     fn rebuild_if_due(&mut self, driver: &Driver, ports: Ports<'_>) -> Result<(), Fault> {
         let config = &self.pipeline.config.generations;
         let state = driver.state();
-        if self.stuck.is_some() || self.beginning.is_some() || state.generations.candidate().is_some() {
+        let held = state.generations.rolled_back || state.generations.candidate().is_some();
+        if held || self.stuck.is_some() || self.beginning.is_some() {
             return Ok(());
         }
         let clock = state.clock_at(ports.clock.now());
@@ -330,9 +346,22 @@ impl Attendant {
         };
         // No batch comes while this waits: the follower has the last one to make good, no more.
         let standing = following.standing();
-        let ready = standing.reached.is_some() && standing.lacking.is_empty();
-        if !ready || !following.reaches(stamp, LAST_STEP, &*self.pipeline.clock).await {
+        let ready = standing.reached.is_some() && standing.lacking.is_empty() && standing.failed.is_none();
+        let now = self.pipeline.clock.monotonic();
+        if !ready || self.not_before.is_some_and(|at| now < at) {
             return Ok(false);
+        }
+        if !following.reaches(stamp, LAST_STEP, &*self.pipeline.clock).await {
+            self.not_before = Some(self.pipeline.clock.monotonic() + 4 * LAST_STEP);
+            return Ok(false);
+        }
+        // The index itself has to say that it is there, and what it holds.
+        let found = self.pipeline.home.searcher(&to).await?.as_of().await?.map(|(as_of, _)| as_of.stamp);
+        if found != Some(stamp) {
+            return Err(Fault::Unavailable(format!(
+                "{to} does not hold batch {} that it was brought to",
+                stamp.sequence
+            )));
         }
         let standing = following.standing();
         let switch = Switch {
@@ -361,7 +390,11 @@ impl Attendant {
             return Err(fault);
         }
         if let Some(following) = self.followers.remove(&to) {
-            self.successor = Some(following.end().await?);
+            match following.end().await {
+                Ok(engine) => self.successor = Some(engine),
+                // The next session makes another: this one must not go on with what was live before.
+                Err(fault) => tracing::warn!(error = %fault, "what is live now begins without what was read for it"),
+            }
         }
         self.finish_wish(ports).await?;
         Ok(true)
@@ -383,7 +416,8 @@ impl Attendant {
         let clock = state.clock.unwrap_or_default();
         let alarm = |kind: &str, detail: String| Alarm { kind: kind.into(), source: None, since: clock, detail };
         let mut alarms = Vec::new();
-        alarms.extend(self.stuck.iter().map(|why| alarm("rebuild_failed", why.clone())));
+        let stuck = self.stuck.iter().chain(&self.failing);
+        alarms.extend(stuck.take(1).map(|why| alarm("rebuild_failed", why.clone())));
         if let Some(judgement) = known.candidate().and_then(|name| known.judgement(name)).filter(|found| !found.passed)
         {
             alarms
@@ -403,12 +437,21 @@ impl Attendant {
         if !driver.is_settled() || driver.state().stamp.is_none() {
             return Ok(false);
         }
-        self.heed_orders(driver, ports).await?;
-        self.retire(driver, ports).await?;
-        self.rebuild_if_due(driver, ports)?;
-        self.begin(driver, ports).await?;
-        self.judge(driver, ports).await?;
-        self.switch_if_wanted(driver, ports).await
+        // What one of them is about does not keep the others.
+        let mut failed = self.heed_orders(driver, ports).await.err();
+        let retired = self.retire(driver, ports).await;
+        failed = first(driver, failed, retired)?;
+        let due = self.rebuild_if_due(driver, ports);
+        failed = first(driver, failed, due)?;
+        let begun = self.begin(driver, ports).await;
+        failed = first(driver, failed, begun)?;
+        let judged = self.judge(driver, ports).await;
+        failed = first(driver, failed, judged)?;
+        let switched = self.switch_if_wanted(driver, ports).await?;
+        match failed {
+            Some(fault) if !switched => Err(fault),
+            _ => Ok(switched),
+        }
     }
 
     async fn change(&self, driver: &mut Driver, ports: Ports<'_>, change: GenerationChange) -> Result<(), Fault> {
@@ -435,6 +478,15 @@ impl Between for Attendant {
                 attended
             }
         }
+    }
+}
+
+/// The first failure of several steps; at once, where the session is over.
+fn first(driver: &Driver, failed: Option<Fault>, step: Result<(), Fault>) -> Result<Option<Fault>, Fault> {
+    match step {
+        Err(fault) if driver.is_broken() || matches!(fault, Fault::Fenced(_)) => Err(fault),
+        Err(fault) => Ok(failed.or(Some(fault))),
+        Ok(()) => Ok(failed),
     }
 }
 
@@ -474,6 +526,20 @@ pub(super) async fn end_switch(pipeline: &Pipeline, log: &dyn BatchLog, claimed:
 }
 
 impl Pipeline {
+    /// At a session's beginning: readers see what the log calls live. Somebody may have changed the name, or a record was
+    /// lost.
+    pub(super) async fn point_at_live(&self, live: &GenerationName) -> Result<(), Fault> {
+        let Some(seen) = self.home.live().await?.filter(|seen| seen != live) else { return Ok(()) };
+        if !self.home.all().await?.contains(live) {
+            return Err(Fault::Invalid(format!(
+                "readers see generation {seen}, and the log calls {live} live, which is not there: bring its index back, or move \
+                 all of the index away so that it fills anew"
+            )));
+        }
+        tracing::warn!(%seen, %live, "readers saw another generation than the log calls live; they are pointed at it");
+        point(self, live).await
+    }
+
     /// Deletes what no name points at any more: a crash came between a record and the deletion.
     pub(super) async fn sweep(&self, state: &PipelineState) -> Result<(), Fault> {
         let known = &state.generations;

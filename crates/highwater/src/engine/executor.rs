@@ -36,6 +36,7 @@ pub struct Engine {
     config: Arc<Config>,
     home: Arc<dyn Home>,
     generation: GenerationName,
+    is_live: bool,
     /// What the configuration asks for that this generation cannot hold.
     outgrown: Outgrown,
     reader: Reader,
@@ -95,7 +96,7 @@ impl Engine {
     pub fn new(
         config: Arc<Config>,
         stores: Arc<Stores>,
-        (home, generation): (Arc<dyn Home>, GenerationName),
+        (home, generation, is_live): (Arc<dyn Home>, GenerationName, bool),
         budget: Budget,
         progress: Arc<dyn Progress>,
         stored: Option<&serde_json::Value>,
@@ -107,6 +108,7 @@ impl Engine {
             config,
             home,
             generation,
+            is_live,
             outgrown: Outgrown::default(),
             reader,
             cache,
@@ -175,6 +177,20 @@ impl Engine {
         Ok(moved)
     }
 
+    /// The generation that it keeps.
+    pub(super) fn generation(&self) -> &GenerationName {
+        &self.generation
+    }
+
+    /// Forgets what a step that failed has staged: it takes room.
+    pub(super) async fn abandon(&mut self) {
+        if let Some(sink) = &mut self.sink
+            && let Err(error) = sink.abandon().await
+        {
+            tracing::debug!(%error, "what was staged could not be forgotten; the next step does");
+        }
+    }
+
     pub(super) fn config(&self) -> &Config {
         &self.config
     }
@@ -190,7 +206,7 @@ impl Engine {
         }
         let ready = self.ready.as_ref().ok_or_else(not_ready)?;
         let (shape, bytes, cores) = (ready.spec.shape.clone(), self.budget.writer_bytes, self.budget.cores);
-        let sink = self.home.open(&self.generation, &shape, bytes, cores).await?;
+        let sink = self.home.open(&self.generation, self.is_live, &shape, bytes, cores).await?;
         let stamp = sink.as_of().await?.map(|as_of| as_of.stamp);
         self.sink = Some(sink);
         if self.told.is_some_and(|told| told != stamp) {

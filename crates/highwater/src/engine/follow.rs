@@ -137,6 +137,7 @@ async fn follow(
                     stands.send_replace(standing);
                 }
                 Err(fault) => {
+                    engine.abandon().await;
                     tracing::warn!(generation = %name, error = %fault, "a generation could not be brought up to date; it is tried again");
                     stands.send_modify(|standing| standing.failed = Some(fault.to_string()));
                     tokio::select! {

@@ -70,7 +70,7 @@ fn batch(new: Option<&(AsOf, u64)>, stamp: Stamp) -> GateReport {
 }
 
 fn documents(gates: &GatesConfig, old: u64, new: u64) -> GateReport {
-    // In thousandths, so that a band of whole percents is exact.
+    // In whole numbers, so that the edge of the band is exact.
     let passed =
         old == 0 || u128::from(old.abs_diff(new)) * 100 <= u128::from(old) * u128::from(gates.documents_percent);
     let detail =

@@ -136,6 +136,9 @@ impl Pipeline {
         while tick.as_ref().is_ok_and(|tick| tick.behind) {
             tick = driver.tick(ports, &mut engine, Look::Everything).await;
         }
+        if tick.is_ok() {
+            Attendant::new(self.clone(), Arc::new(Silent)).retire(&mut driver, ports).await?;
+        }
         if !driver.is_broken() {
             hold.release().await;
         }
@@ -158,7 +161,7 @@ impl Pipeline {
         loop {
             let session = tokio::select! {
                 biased;
-                session = self.session(hold, &mut engine, reports, &progress) => session,
+                session = self.session(hold, &mut engine, &mut attendant, reports, &progress) => session,
                 () = &mut stop => {
                     hold.release().await;
                     return Ok(());
@@ -221,12 +224,17 @@ impl Pipeline {
         &self,
         hold: &mut Hold,
         engine: &mut Option<Engine>,
+        attendant: &mut Attendant,
         reports: &mut dyn Reports,
         progress: &Arc<dyn Progress>,
     ) -> Result<(Driver, ObjectLog), Fault> {
         let (mut session, log) = hold.take(&self.log, &*self.clock, &mut |wait| reports.waits(wait)).await?;
         self.look_over(&mut session.claimed, &log).await?;
         reports.begin(&session.claimed);
+        // A switch may have been ended since: whatever keeps what is live now lets go of it, and what kept it before too.
+        let live = &session.claimed.state.generations.live;
+        engine.take_if(|engine| engine.generation() != live);
+        attendant.let_go(live).await;
         let spec = session.claimed.state.spec.as_ref();
         let ready = match engine {
             Some(ready) => {
@@ -244,6 +252,7 @@ impl Pipeline {
             tracing::warn!(object = damaged.object, reason = damaged.reason, "a record of the log was stepped over");
         }
         end_switch(self, log, claimed).await?;
+        self.point_at_live(&claimed.state.generations.live).await?;
         self.sweep(&claimed.state).await?;
         self.remember(&claimed.state);
         Ok(())
@@ -288,28 +297,30 @@ impl Pipeline {
     /// The engine of the live generation.
     pub(super) fn engine(&self, progress: Arc<dyn Progress>, state: &PipelineState) -> Result<Engine, Fault> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.engine_of(&state.generations.live, state.spec.as_ref(), progress, cores)
+        let memory = self.config.pipeline.memory_bytes;
+        self.engine_of((&state.generations.live, true), state.spec.as_ref(), progress, (memory, cores))
     }
 
-    /// The engine of a generation that is not live: on one core, so that the live one's batches find another.
+    /// The engine of a generation that is not live: on one core and a quarter of the memory, so that the live one's batches
+    /// find theirs.
     pub(super) fn follower(
         &self,
         name: &GenerationName,
         spec: Option<&serde_json::Value>,
         progress: Arc<dyn Progress>,
     ) -> Result<Engine, Fault> {
-        self.engine_of(name, spec, progress, 1)
+        self.engine_of((name, false), spec, progress, (self.config.pipeline.memory_bytes / 4, 1))
     }
 
     fn engine_of(
         &self,
-        name: &GenerationName,
+        (name, is_live): (&GenerationName, bool),
         spec: Option<&serde_json::Value>,
         progress: Arc<dyn Progress>,
-        cores: usize,
+        (memory_bytes, cores): (u64, usize),
     ) -> Result<Engine, Fault> {
-        let budget = Budget::new(self.config.pipeline.memory_bytes, cores)?;
-        let index = (self.home.clone(), name.clone());
+        let budget = Budget::new(memory_bytes, cores)?;
+        let index = (self.home.clone(), name.clone(), is_live);
         Engine::new(self.config.clone(), self.stores.clone(), index, budget, progress, spec)
     }
 

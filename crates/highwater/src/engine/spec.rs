@@ -149,8 +149,8 @@ pub fn resume(config: &Config, spec: &Spec, learnt: &Learnt) -> Result<Ready, Sp
 }
 
 /// The way out of [`Spec::refusal`].
-pub const OTHER_SHAPE: &str = "go back to the former SQL and hints, or build a new index beside this one: give [pipeline] \
-                               another name and [index] another path";
+pub const OTHER_SHAPE: &str = "`run` and `once` go on with the old shape: `highwater rebuild --promote` builds an index of \
+                               the new one beside it; or go back to the former SQL and hints";
 
 fn ready(config: &Config, columns: BTreeMap<SourceName, Vec<(String, ColumnType)>>) -> Result<Ready, SpecError> {
     let mut file_schemas = BTreeMap::new();

@@ -25,33 +25,31 @@ const TRY_EVERY: Duration = Duration::from_secs(2);
 
 /// What a command waits for.
 enum Goal {
-    /// A candidate of a greater number than this is judged, or live where that was asked for.
-    Rebuilt { after: u64, promote: bool },
+    /// The candidate that the order began is judged, or live where that was asked for.
+    Rebuilt { promote: bool },
     /// This one is live.
     Live(GenerationName),
 }
 
 impl Goal {
     /// Whether it is reached; `Err`: it will not be.
-    fn reached(&self, known: &Generations) -> Option<Result<(), Fault>> {
+    fn reached(&self, order: &Order, known: &Generations) -> Option<Result<(), Fault>> {
+        let gone = |name: &GenerationName| {
+            let gone = known.live != *name && !known.followers.contains_key(name);
+            gone.then(|| {
+                Err(Fault::Data(format!("generation {name} is not there any more: another one took its place")))
+            })
+        };
         match self {
-            Self::Live(name) => {
-                if known.live == *name {
-                    return Some(Ok(()));
-                }
-                (!known.followers.contains_key(name))
-                    .then(|| Err(Fault::Data(format!("generation {name} is not there any more"))))
-            }
-            Self::Rebuilt { after, promote } => {
-                let newer = |name: &GenerationName| name.number().is_some_and(|number| number > *after);
-                if newer(&known.live) {
-                    return Some(Ok(()));
-                }
-                let judgement = known.judgements.iter().rev().find(|judgement| newer(&judgement.name))?;
-                match (judgement.passed, promote) {
-                    (true, true) => None,
-                    (true, false) => Some(Ok(())),
-                    (false, _) => Some(Err(failed(&judgement.name, &judgement.report))),
+            Self::Live(name) if known.live == *name => Some(Ok(())),
+            Self::Live(name) => gone(name),
+            Self::Rebuilt { promote } => {
+                let name = known.done_by(order.id()?)?;
+                match known.judgement(name) {
+                    _ if known.live == *name => Some(Ok(())),
+                    Some(judgement) if !judgement.passed => Some(Err(failed(name, &judgement.report))),
+                    Some(_) if !*promote => Some(Ok(())),
+                    _ => gone(name),
                 }
             }
         }
@@ -93,9 +91,8 @@ impl Pipeline {
                 "no batch was committed yet: there is nothing to rebuild; begin with `run` or `once`".into(),
             ));
         }
-        let after = state.generations.unused().number().unwrap_or(1) - 1;
         let order = Order::Rebuild { id: nonce(), reason: reason.to_owned(), promote };
-        self.carry_out(order, Goal::Rebuilt { after, promote }, reports, progress, stop).await
+        self.carry_out(order, Goal::Rebuilt { promote }, reports, progress, stop).await
     }
 
     /// Makes the candidate live; `force`, with a reason, though a gate failed.
@@ -113,7 +110,7 @@ impl Pipeline {
         if let Some(judgement) = known.judgement(&name).filter(|judgement| !judgement.passed && force.is_none()) {
             return Err(failed(&name, &judgement.report));
         }
-        let order = Order::Promote { id: nonce(), force: force.map(str::to_owned) };
+        let order = Order::Promote { id: nonce(), to: name.clone(), force: force.map(str::to_owned) };
         self.carry_out(order, Goal::Live(name), reports, progress, stop).await
     }
 
@@ -131,7 +128,7 @@ impl Pipeline {
                 "no former generation is kept: `keep_hot` of [generations] says for how long they are".into(),
             ));
         };
-        let order = Order::Rollback { id: nonce(), reason: reason.to_owned() };
+        let order = Order::Rollback { id: nonce(), to: name.clone(), reason: reason.to_owned() };
         self.carry_out(order, Goal::Live(name), reports, progress, stop).await
     }
 
@@ -143,8 +140,27 @@ impl Pipeline {
         progress: Arc<dyn Progress>,
         stop: impl Future<Output = ()>,
     ) -> Result<GenerationsReport, Fault> {
-        self.orders.give(&nonce(), &order).await?;
-        let done = self.watch(&order, &goal);
+        let name = nonce();
+        self.orders.give(&name, &order).await?;
+        let done = self.see_through(&order, goal, reports, progress, stop).await;
+        if done.is_err() {
+            // Nobody waits for it any more: a later writer must not be surprised by it.
+            self.orders.withdraw(&name).await?;
+        }
+        done
+    }
+
+    async fn see_through(
+        &self,
+        order: &Order,
+        goal: Goal,
+        reports: &mut dyn Reports,
+        progress: Arc<dyn Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<GenerationsReport, Fault> {
+        let interrupted =
+            || Fault::Data("stopped before it was done; the order was taken back, if it was not begun".into());
+        let done = self.watch(order, goal);
         tokio::pin!(done, stop);
         let mut hold = self.hold(Patience::Refuse)?;
         loop {
@@ -153,7 +169,7 @@ impl Pipeline {
                 tokio::select! {
                     done = &mut done => return done,
                     free = hold.free(&mut tell) => free,
-                    () = &mut stop => return self.generations().await,
+                    () = &mut stop => return Err(interrupted()),
                 }
             };
             match free {
@@ -161,7 +177,7 @@ impl Pipeline {
                 // A writer looks for orders by itself; but it may end.
                 Err(Fault::Fenced(_)) => tokio::select! {
                     done = &mut done => return done,
-                    () = &mut stop => return self.generations().await,
+                    () = &mut stop => return Err(interrupted()),
                     () = self.clock.sleep(TRY_EVERY) => {}
                 },
                 Err(fault) => return Err(fault),
@@ -175,28 +191,22 @@ impl Pipeline {
             }
         };
         self.run(&mut hold, reports, progress, end).await?;
-        match outcome {
-            Some(outcome) => outcome,
-            None => self.generations().await,
-        }
+        outcome.unwrap_or_else(|| Err(interrupted()))
     }
 
     /// Resolves once the log says that the goal is reached, or that it will not be.
-    async fn watch(&self, order: &Order, goal: &Goal) -> Result<GenerationsReport, Fault> {
+    async fn watch(&self, order: &Order, goal: Goal) -> Result<GenerationsReport, Fault> {
         // Orders of its own, for it must not take the found ones from the writer in this process.
         let orders = ObjectOrders::clone_of(&self.orders);
         let mut gone = false;
         loop {
             let state = self.load().await?.state;
-            match goal.reached(&state.generations) {
+            match goal.reached(order, &state.generations) {
                 Some(Ok(())) => return Ok(report(&state)),
                 Some(Err(fault)) => return Err(fault),
                 None => {}
             }
-            let begun = match goal {
-                Goal::Rebuilt { after, .. } => state.generations.greatest > *after,
-                Goal::Live(_) => state.generations.switching.is_some(),
-            };
+            let begun = order.id().is_some_and(|id| state.generations.done_by(id).is_some());
             if gone && !begun {
                 return Err(Fault::Data("the order was refused by the writer; its log and `status` say why".into()));
             }

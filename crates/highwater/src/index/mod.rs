@@ -275,11 +275,12 @@ pub enum SearchError {
 /// The physical indexes of one pipeline: one a generation, and the name that readers ask by.
 #[async_trait]
 pub trait Home: Send + Sync {
-    /// Opens a generation for writing, and makes it where it is not there. Where readers see none yet, they see this one
-    /// from now on.
+    /// Opens a generation for writing, and makes it where it is not there. Where readers see none yet and this is the live
+    /// one, they see it from now on.
     async fn open(
         &self,
         name: &GenerationName,
+        is_live: bool,
         shape: &Shape,
         writer_memory_bytes: u64,
         threads: usize,

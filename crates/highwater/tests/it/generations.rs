@@ -85,6 +85,8 @@ fn a_rebuild_beside_a_running_writer_is_promoted_while_readers_ask_all_the_time(
         feed.land(&now_path(&format!("n{n}")), rows(&[(&format!("n{n:05}"), "x")]));
         std::thread::sleep(Duration::from_millis(100));
     });
+    // Before that a command could be the faster writer, and `run` be refused.
+    eventually("the writer to be at work", LIMIT, || (lake.documents().len() > 2_000).then_some(()));
     let (asked, answers) = (lake.clone(), Arc::new(AtomicU64::new(0)));
     let (seen, mut least) = (answers.clone(), 0);
     let mut reader = Background::start(move || {
@@ -106,6 +108,7 @@ fn a_rebuild_beside_a_running_writer_is_promoted_while_readers_ask_all_the_time(
     feeder.halt();
     reader.halt();
     eventually("the last file in the index", LIMIT, || {
+        assert!(run.is_alive(), "{}", run.log());
         let landed = count.load(Ordering::Relaxed);
         (lake.documents().len() as u64 == 2_000 + landed).then_some(())
     });
@@ -271,4 +274,81 @@ fn dies_at(bucket: &Bucket, step: u64, fault: Fault) -> bool {
     run.kill();
     lake.verify_equal();
     came
+}
+
+/// The log is out of reach between the intent and its end: the session that comes next ends the switch, and goes on with
+/// the generation that is live then.
+#[test]
+fn a_switch_that_fails_once_is_ended_by_the_next_session_of_the_same_process() {
+    let Some(bucket) = Bucket::of("HIGHWATER_TEST_S3_MOTO") else { return };
+    let proxy = Proxy::start(&bucket.endpoint);
+    let lake = bucket.lake_through(&proxy.endpoint(), "timeout = \"1s\"");
+    let land = |id: &str| {
+        let now = jiff::Timestamp::now().strftime("lake/region=eu/dt=%Y-%m-%d/hr=%H/min=%M");
+        bucket.put(&format!("{now}/{id}.ndjson"), rows(&[(id, "x")]));
+    };
+    land("a");
+    let run = lake.spawn(&["run", "--json"]);
+    eventually("a batch", LIMIT, || current_of(&lake).filter(|name| name == "g1"));
+    eventually("a document", LIMIT, || (lake.documents().len() == 1).then_some(()));
+    lake.json(&["rebuild", "--json"]);
+    // A batch of this very session, so that its engine has the old index open.
+    land("b");
+    eventually("the second document", LIMIT, || (lake.documents().len() == 2).then_some(()));
+    proxy.stop_after(Kind::Create, "/log/", 1, Fault::Hang);
+    let mut promote = lake.spawn_to("promote.log", &["promote"]);
+    eventually("the record that ends the switch", LIMIT, || proxy.faults().contains_key("hang").then_some(()));
+    proxy.heal();
+    assert!(promote.wait(LIMIT).success(), "{}", promote.log());
+    assert_eq!(current(&lake), "g2");
+    land("c");
+    eventually(&format!("what came after the switch:\n{}", run.log()), LIMIT, || {
+        (lake.documents().len() == 3).then_some(())
+    });
+    run.kill();
+    lake.verify_equal();
+}
+
+fn current_of(lake: &Lake) -> Option<String> {
+    Some(fs::read_to_string(lake.path("index/current")).ok()?.trim().to_owned())
+}
+
+#[test]
+fn readers_are_pointed_at_what_the_log_calls_live() {
+    let lake = filled(ITEMS, 20);
+    lake.json(&["rebuild", "--promote", "--json"]);
+    for other in ["g1", "g9"] {
+        fs::write(lake.path("index/current"), other).unwrap();
+        let told = text(&lake.run(&["once"]));
+        assert!(told.contains("pointed at"), "{told}");
+        assert_eq!((current(&lake), lake.documents().len()), ("g2".into(), 20));
+    }
+    // A candidate is shown to nobody, though the index is gone.
+    lake.json(&["rebuild", "--json"]);
+    fs::remove_dir_all(lake.path("index")).unwrap();
+    lake.json(&["once", "--json"]);
+    assert_eq!((current(&lake), lake.documents().len()), ("g2".into(), 20));
+    lake.verify_equal();
+}
+
+#[test]
+fn orders_that_nobody_waits_for_are_taken_back_and_a_rollback_stays() {
+    let toml = ITEMS.replace("[index]", "[generations]\nrebuild_on_change = true\n\n[index]");
+    let lake = filled(&toml, 20);
+    fs::write(lake.path("document.sql"), "SELECT id, missing FROM items").unwrap();
+    assert!(!lake.run(&["rebuild", "--promote"]).status.success());
+    let orders = || fs::read_dir(lake.path("state/items/orders")).map_or(0, Iterator::count);
+    assert_eq!(orders(), 0, "the next writer would be surprised by it");
+    fs::write(lake.path("document.sql"), "SELECT id, v, length(v) AS n FROM items").unwrap();
+    let run = lake.spawn(&["run", "--json"]);
+    eventually("the new shape", LIMIT, || (current(&lake) == "g2").then_some(()));
+    let report = lake.json(&["rollback", "--reason", "all are bad", "--json"]);
+    assert_eq!(report["live"], "g1");
+    lake.land(&now_path("later"), rows(&[("later", "x")]));
+    eventually("a batch after it", LIMIT, || (lake.documents().len() == 21).then_some(()));
+    let report = lake.json(&["generations", "--json"]);
+    assert_eq!(roles(&report), ["g1 live", "g2 former"], "no rebuild begins by itself after a rollback");
+    assert_eq!(lake.json(&["rebuild", "--promote", "--json"])["live"], "g3", "but it does when it is ordered");
+    run.kill();
+    lake.verify_equal();
 }

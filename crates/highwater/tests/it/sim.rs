@@ -130,7 +130,7 @@ impl Real {
         let budget = Budget::new(512 << 20, 1).unwrap();
         let spec = claimed.state.spec.clone();
         let mut engine = {
-            let index = (index::home(&self.config.index), claimed.state.generations.live.clone());
+            let index = (index::home(&self.config.index), claimed.state.generations.live.clone(), true);
             Engine::new(self.config.clone(), self.stores.clone(), index, budget, Arc::new(Silent), spec.as_ref())
                 .unwrap()
         };

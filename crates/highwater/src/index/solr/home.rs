@@ -99,6 +99,7 @@ impl Home for SolrHome {
     async fn open(
         &self,
         name: &GenerationName,
+        is_live: bool,
         shape: &Shape,
         _writer_memory_bytes: u64,
         _threads: usize,
@@ -109,7 +110,7 @@ impl Home for SolrHome {
             return Err(self.is_no_alias());
         }
         let sink = SolrSink::open(&self.of(name).await?, shape).await?;
-        if matches!(named, Named::Nothing) {
+        if is_live && matches!(named, Named::Nothing) {
             self.point(&client, name).await?;
         }
         Ok(Box::new(sink))

@@ -43,11 +43,11 @@ impl TantivyHome {
     /// `Held` while another process has the folder; `ShapeChanged` if the generation was built for other fields.
     pub fn sink(
         &self,
-        name: &GenerationName,
+        (name, is_live): (&GenerationName, bool),
         shape: &Shape,
         options: TantivyOptions,
     ) -> Result<TantivySink, IndexError> {
-        let (writer, snapshots) = writer::open(&self.layout, name.as_str(), self.hold()?, shape, options)?;
+        let (writer, snapshots) = writer::open(&self.layout, (name.as_str(), is_live), self.hold()?, shape, options)?;
         Ok(TantivySink::new(writer, snapshots))
     }
 }
@@ -57,12 +57,13 @@ impl Home for TantivyHome {
     async fn open(
         &self,
         name: &GenerationName,
+        is_live: bool,
         shape: &Shape,
         writer_memory_bytes: u64,
         threads: usize,
     ) -> Result<Box<dyn Sink>, Fault> {
         let writer_memory_bytes = usize::try_from(writer_memory_bytes).unwrap_or(usize::MAX);
-        Ok(Box::new(self.sink(name, shape, TantivyOptions { writer_memory_bytes, threads })?))
+        Ok(Box::new(self.sink((name, is_live), shape, TantivyOptions { writer_memory_bytes, threads })?))
     }
 
     async fn settle(&self, _name: &GenerationName) -> Result<(), Fault> {

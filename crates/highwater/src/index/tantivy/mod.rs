@@ -61,7 +61,7 @@ impl TantivySink {
     /// # Errors
     /// `Held` while another sink has it open, in this process or another; `ShapeChanged` if it was built for other fields.
     pub fn open(path: &Path, shape: &Shape, options: TantivyOptions) -> Result<Self, IndexError> {
-        TantivyHome::new(path).sink(&GenerationName::default(), shape, options)
+        TantivyHome::new(path).sink((&GenerationName::default(), true), shape, options)
     }
 
     fn new(writer: Writer, snapshots: Snapshots) -> Self {

@@ -29,10 +29,10 @@ const DELETED_RATIO: f32 = 0.3;
 /// Segments with more live documents are left alone, so that no merge takes minutes.
 const LARGEST_MERGED: usize = 5_000_000;
 
-/// Opens a generation for writing, creating it where there is none. Where readers see none yet, they see this one.
+/// Opens a generation for writing, creating it where there is none. Where readers see none yet, they see the live one.
 pub(super) fn open(
     layout: &Layout,
-    name: &str,
+    (name, is_live): (&str, bool),
     held: Arc<File>,
     shape: &Shape,
     options: TantivyOptions,
@@ -41,7 +41,8 @@ pub(super) fn open(
     let trouble = Trouble::default();
     let index = match layout.current()? {
         Some(current) if current == name || layout.is_made(name) => open_generation(layout, name, shape, &trouble)?,
-        current => create(layout, name, current.is_none(), shape, &physical, &trouble)?,
+        None if !is_live && layout.is_made(name) => open_generation(layout, name, shape, &trouble)?,
+        current => create(layout, name, is_live && current.is_none(), shape, &physical, &trouble)?,
     };
     if index.schema() != physical.schema {
         return Err(IndexError::Damaged(format!(
