@@ -165,6 +165,7 @@ impl Attendant {
         promote: bool,
         order: Option<String>,
     ) -> Result<(), Fault> {
+        self.pipeline.home.can_grow().await?;
         let name = driver.state().generations.unused();
         let mut engine = self.pipeline.follower(&name, None, self.progress.clone())?;
         let inputs = engine.inputs(driver.state());

@@ -284,6 +284,8 @@ pub trait Home: Send + Sync {
         writer_memory_bytes: u64,
         threads: usize,
     ) -> Result<Box<dyn Sink>, Fault>;
+    /// Whether another generation can stand beside the live one; `Invalid` says why not, and what to do.
+    async fn can_grow(&self) -> Result<(), Fault>;
     /// Makes visible what a writer that ended left uncommitted in a generation, where the sink cannot forget it: what it
     /// holds is to be known before the next batch. One that is not there yet is fine.
     async fn settle(&self, name: &GenerationName) -> Result<(), Fault>;
