@@ -2,6 +2,8 @@
 //! that kills Solr starts its own.
 
 mod overlay;
+mod switch;
+mod writers;
 
 use std::path::Path;
 use std::process::Command;
@@ -31,9 +33,18 @@ impl Collection {
         Self { nodes: nodes.split(',').map(str::to_owned).collect(), name: unused_name() }
     }
 
+    /// What stands below `[index]`.
+    fn index(&self) -> String {
+        self.index_through(&self.nodes)
+    }
+
+    /// The same, asked by other addresses.
+    fn index_through(&self, nodes: &[String]) -> String {
+        format!("kind = \"solr\"\nurl = {nodes:?}\ncollection = \"{}\"\nshards = 2", self.name)
+    }
+
     fn lake(&self) -> Lake {
-        let index = format!("kind = \"solr\"\nurl = {:?}\ncollection = \"{}\"\nshards = 2", self.nodes, self.name);
-        Lake::new(&ITEMS.replace("kind = \"tantivy\"\npath = \"./index\"", &index), "SELECT id, v FROM items")
+        Lake::new(&ITEMS.replace("kind = \"tantivy\"\npath = \"./index\"", &self.index()), "SELECT id, v FROM items")
     }
 
     fn get(&self, path: &str) -> Value {
