@@ -2,10 +2,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::TryStreamExt;
 use highwater_core::lease::Unguarded;
+use highwater_core::ports::Clock as _;
 use serde_json::{Value, json};
 
 use super::client::{Ask, Trouble};
 use super::*;
+use crate::clock::SystemClock;
 use crate::config::{Secret, SolrAuth};
 use crate::index::bulk::Patience;
 use crate::index::contract::{self, Bench, as_of, document};
@@ -219,7 +221,7 @@ async fn a32_refusals_inside_a_success_on_solr() {
     let pause = std::time::Duration::from_millis(100);
     sink.writer.be_patient(Patience { tries: 100, first_pause: pause, longest_pause: pause, ..Patience::default() });
     let (refused, ()) = tokio::join!(sink.stage(Sequence(3), changes(), &Unguarded), async {
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        SystemClock.sleep(std::time::Duration::from_millis(500)).await;
         read_only("").await;
     });
     assert_eq!(refused.unwrap(), []);

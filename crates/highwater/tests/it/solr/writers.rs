@@ -5,9 +5,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Collection, LIMIT};
+use super::{Collection, LIMIT, post};
 use crate::bucket::Bucket;
-use crate::lake::{Lake, eventually, rows};
+use crate::lake::{ITEMS, Lake, eventually, rows};
+use crate::proxy::{Fault, Kind, Proxy};
 
 const ROWS: usize = 12_000;
 
@@ -102,4 +103,38 @@ fn a_writer_stopped_in_mid_batch_writes_nothing_that_counts_when_it_is_resumed()
     second.kill();
     let wanted = files.values().flatten().map(|(id, v)| (id.clone(), json!({"id": id, "v": v, "region": "eu"})));
     assert!(two.documents() == wanted.collect(), "the index is not what was landed");
+}
+
+/// A writer is killed, and the network still has one of its requests: that comes when the next writer has gone on.
+#[test]
+fn what_a_dead_writer_sent_and_comes_late_is_repaired_by_the_next_batch() {
+    let collection = Collection::shared();
+    let proxy = Proxy::start(collection.nodes[0].trim_end_matches("/solr"));
+    let index = collection.index_through(&[format!("{}/solr", proxy.endpoint())]);
+    let lake = Lake::new(&ITEMS.replace("kind = \"tantivy\"\npath = \"./index\"", &index), "SELECT id, v FROM items");
+    let (file, other) = ("dt=2024-05-01/hr=10/min=00/a.ndjson", "dt=2024-05-01/hr=10/min=01/b.ndjson");
+    lake.land(file, rows(&[("changed", "1"), ("kept", "1"), ("deleted", "1")]));
+    lake.once("2024-05-01T10:01:00Z");
+    proxy.stop_after(Kind::Other, "update.chain", 0, Fault::Late);
+    lake.land(file, rows(&[("changed", "2"), ("kept", "2"), ("new", "2")]));
+    let mut once = lake.spawn(&["once", "--now", "2024-05-01T10:01:10Z"]);
+    eventually("the request", LIMIT, || proxy.faults().contains_key("late").then_some(()));
+    once.signal("KILL");
+    once.wait(LIMIT);
+    // The next one asks Solr by another way.
+    let toml = fs::read_to_string(lake.path("highwater.toml")).unwrap();
+    fs::write(lake.path("highwater.toml"), toml.replace(&index, &collection.index())).unwrap();
+    lake.land(file, rows(&[("changed", "3"), ("kept", "1"), ("deleted", "1")]));
+    lake.once("2024-05-01T10:01:20Z");
+    lake.verify_equal();
+    proxy.heal();
+    let get = |id: &str| collection.get(&format!("/{}/get?id={id}&fl=_source_", collection.name))["doc"].clone();
+    eventually("the late request", LIMIT, || get("new").is_object().then_some(()));
+    post(&collection.nodes[0], &format!("/{}/update?commit=true", collection.name), "application/json", "[]".into());
+    lake.land(other, rows(&[("other", "1")]));
+    lake.once("2024-05-01T10:02:00Z");
+    lake.verify_equal();
+    let documents: Vec<String> =
+        lake.documents().values().map(|one| format!("{} {}", one["id"], one["v"]).replace('"', "")).collect();
+    assert_eq!(documents, ["changed 3", "deleted 1", "kept 1", "other 1"]);
 }
