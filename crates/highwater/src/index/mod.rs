@@ -187,6 +187,10 @@ pub trait Sink: Send + Sync {
     async fn traces(&self, _void: &[Sequence]) -> Result<bool, Fault> {
         Ok(false)
     }
+    /// How many documents, without tombstones, it holds that were staged under one of these numbers.
+    async fn left_by(&self, _void: &[Sequence]) -> Result<u64, Fault> {
+        Ok(0)
+    }
 }
 
 /// A document that the sink could not take.

@@ -5,9 +5,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Collection, LIMIT, post};
+use super::{Collection, LIMIT};
 use crate::bucket::Bucket;
-use crate::lake::{ITEMS, Lake, eventually, rows};
+use crate::lake::{ITEMS, Lake, batches, eventually, rows};
 use crate::proxy::{Fault, Kind, Proxy};
 
 const ROWS: usize = 12_000;
@@ -107,34 +107,39 @@ fn a_writer_stopped_in_mid_batch_writes_nothing_that_counts_when_it_is_resumed()
 
 /// A writer is killed, and the network still has one of its requests: that comes when the next writer has gone on.
 #[test]
-fn what_a_dead_writer_sent_and_comes_late_is_repaired_by_the_next_batch() {
+fn what_a_dead_writer_sent_and_comes_late_is_repaired_by_the_batch_that_shows_it() {
     let collection = Collection::shared();
     let proxy = Proxy::start(collection.nodes[0].trim_end_matches("/solr"));
     let index = collection.index_through(&[format!("{}/solr", proxy.endpoint())]);
     let lake = Lake::new(&ITEMS.replace("kind = \"tantivy\"\npath = \"./index\"", &index), "SELECT id, v FROM items");
-    let (file, other) = ("dt=2024-05-01/hr=10/min=00/a.ndjson", "dt=2024-05-01/hr=10/min=01/b.ndjson");
-    lake.land(file, rows(&[("changed", "1"), ("kept", "1"), ("deleted", "1")]));
-    lake.once("2024-05-01T10:01:00Z");
+    let start = jiff::Timestamp::now();
+    let land = |file: &str, content: &[(&str, &str)]| {
+        lake.land(&start.strftime(&format!("dt=%Y-%m-%d/hr=%H/min=%M/{file}.ndjson")).to_string(), rows(content));
+    };
+    land("a", &[("changed", "1"), ("kept", "1"), ("deleted", "1")]);
+    lake.json(&["once", "--json"]);
     proxy.stop_after(Kind::Other, "update.chain", 0, Fault::Late);
-    lake.land(file, rows(&[("changed", "2"), ("kept", "2"), ("new", "2")]));
-    let mut once = lake.spawn(&["once", "--now", "2024-05-01T10:01:10Z"]);
+    land("a", &[("changed", "2"), ("kept", "2"), ("new", "2")]);
+    let mut once = lake.spawn_to("once.log", &["once"]);
     eventually("the request", LIMIT, || proxy.faults().contains_key("late").then_some(()));
     once.signal("KILL");
     once.wait(LIMIT);
     // The next one asks Solr by another way.
     let toml = fs::read_to_string(lake.path("highwater.toml")).unwrap();
     fs::write(lake.path("highwater.toml"), toml.replace(&index, &collection.index())).unwrap();
-    lake.land(file, rows(&[("changed", "3"), ("kept", "1"), ("deleted", "1")]));
-    lake.once("2024-05-01T10:01:20Z");
+    land("a", &[("changed", "3"), ("kept", "1"), ("deleted", "1")]);
+    let run = lake.spawn(&["run", "--json"]);
+    eventually("the first batch", LIMIT, || (batches(&run.log()) == 1).then_some(()));
     lake.verify_equal();
     proxy.heal();
     let get = |id: &str| collection.get(&format!("/{}/get?id={id}&fl=_source_", collection.name))["doc"].clone();
     eventually("the late request", LIMIT, || get("new").is_object().then_some(()));
-    post(&collection.nodes[0], &format!("/{}/update?commit=true", collection.name), "application/json", "[]".into());
-    lake.land(other, rows(&[("other", "1")]));
-    lake.once("2024-05-01T10:02:00Z");
+    lake.verify_equal();
+    land("b", &[("other", "1")]);
+    eventually("the second batch", LIMIT, || (batches(&run.log()) == 2).then_some(()));
     lake.verify_equal();
     let documents: Vec<String> =
         lake.documents().values().map(|one| format!("{} {}", one["id"], one["v"]).replace('"', "")).collect();
     assert_eq!(documents, ["changed 3", "deleted 1", "kept 1", "other 1"]);
+    assert!(run.log().contains("compared once more"), "{}", run.log());
 }
