@@ -64,8 +64,9 @@ fn dies_at(fault: Fault, left: &str) {
         (live == "g2" && collection.live() == format!("{}_g2", collection.name)).then_some(())
     });
     eventually("the new document", LIMIT, || (lake.documents().len() as u64 == DOCUMENTS + 1).then_some(()));
-    run.kill();
+    // What readers see may not be in the log yet: `verify` waits for it, and a kill would not.
     lake.verify_equal();
+    run.kill();
     let before = answers.load(Ordering::Relaxed);
     eventually("an answer at the end", LIMIT, || (answers.load(Ordering::Relaxed) > before).then_some(()));
     reader.halt();
