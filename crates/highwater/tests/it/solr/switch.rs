@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Collection, LIMIT, get};
-use crate::lake::{Background, ITEMS, Lake, eventually, rows};
+use crate::lake::{Background, ITEMS, Lake, eventually, rows, text};
 use crate::proxy::{Fault, Kind, Proxy};
 
 const DOCUMENTS: u64 = 500;
@@ -63,7 +63,11 @@ fn dies_at(fault: Fault, left: &str) {
         let live = &lake.json(&["generations", "--json"])["live"];
         (live == "g2" && collection.live() == format!("{}_g2", collection.name)).then_some(())
     });
-    eventually("the new document", LIMIT, || (lake.documents().len() as u64 == DOCUMENTS + 1).then_some(()));
+    eventually("the new document", LIMIT, || {
+        // A commit in between ends a dump.
+        let dump = lake.run(&["dump"]);
+        (dump.status.success() && text(&dump).lines().count() as u64 == DOCUMENTS + 1).then_some(())
+    });
     // What readers see may not be in the log yet: `verify` waits for it, and a kill would not.
     lake.verify_equal();
     run.kill();
