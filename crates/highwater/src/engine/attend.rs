@@ -195,8 +195,9 @@ impl Attendant {
         }
         let name = state.generations.unused();
         let mut engine = self.pipeline.follower(&name, None, self.progress.clone())?;
-        let inputs = engine.inputs(state);
+        let (inputs, home) = (engine.inputs(state), self.pipeline.home.clone());
         let task = task::spawn(async move {
+            home.can_grow().await?;
             let moved = engine.prepare(&inputs).await?;
             if let Some((source, path)) = moved.first() {
                 return Err(Fault::Unavailable(format!("{source}: {path} is not what the last batch pinned any more")));

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use highwater_core::Sequence;
 use highwater_core::ports::Fault;
 
 use crate::index::{Change, Pair};
@@ -47,16 +48,28 @@ pub enum Absent<'a> {
 pub struct Difference<'a> {
     pairs: Pairs,
     absent: Absent<'a>,
+    void: &'a [Sequence],
     /// Documents found as they were.
     pub unchanged: u64,
     /// Documents computed.
     pub computed: u64,
+    /// What the sink holds once all changes are in.
+    pub after: Held,
+}
+
+/// How much a sink holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Documents.
+    pub documents: u64,
+    /// Those of them that were written under numbers that are no committed batches.
+    pub void: u64,
 }
 
 impl<'a> Difference<'a> {
-    /// Starts before the first id.
-    pub fn new(pairs: Pairs, absent: Absent<'a>) -> Self {
-        Self { pairs, absent, unchanged: 0, computed: 0 }
+    /// Starts before the first id; `void` are numbers that are no committed batches.
+    pub fn new(pairs: Pairs, absent: Absent<'a>, void: &'a [Sequence]) -> Self {
+        Self { pairs, absent, void, unchanged: 0, computed: 0, after: Held::default() }
     }
 
     /// Takes the next computed documents, in ascending order of ids, and answers the changes up to the last of them.
@@ -66,12 +79,14 @@ impl<'a> Difference<'a> {
             self.computed += 1;
             self.pass_smaller(Some(&document.id), &mut changes).await?;
             let known = self.pairs.peek().await?.filter(|pair| pair.id == document.id);
+            self.after.documents += 1;
             let Some(known) = known else {
                 changes.push(Change::Upsert(document));
                 continue;
             };
             if known.hash == document.hash || matches!(self.absent, Absent::AddOnly) {
                 self.unchanged += 1;
+                self.after.void += u64::from(self.void.contains(&known.sequence));
             } else {
                 changes.push(Change::Upsert(document));
             }
@@ -101,6 +116,9 @@ impl<'a> Difference<'a> {
             };
             if gone {
                 changes.push(Change::Delete(pair.id));
+            } else {
+                self.after.documents += 1;
+                self.after.void += u64::from(self.void.contains(&pair.sequence));
             }
         }
     }
@@ -109,7 +127,6 @@ impl<'a> Difference<'a> {
 #[cfg(test)]
 mod tests {
     use futures::stream;
-    use highwater_core::Sequence;
 
     use super::*;
 
@@ -120,7 +137,7 @@ mod tests {
     async fn check(absent: Absent<'_>, sink: &[(&str, u8)], sql: &[(&str, u8)]) -> String {
         let pair = |(id, hash): &(&str, u8)| Pair { id: (*id).into(), hash: [*hash; 16], sequence: Sequence(1) };
         let blocks: Vec<_> = sink.chunks(2).map(|block| Ok(block.iter().map(pair).collect())).collect();
-        let mut difference = Difference::new(Pairs::new(stream::iter(blocks).boxed()), absent);
+        let mut difference = Difference::new(Pairs::new(stream::iter(blocks).boxed()), absent, &[Sequence(1)]);
         let mut changes = Vec::new();
         for block in sql.chunks(3) {
             changes.extend(
@@ -135,28 +152,29 @@ mod tests {
                 Change::Delete(id) => format!("-{id}"),
             });
         }
-        format!("{} ={}", text.join(" "), difference.unchanged)
+        let Held { documents, void } = difference.after;
+        format!("{} ={} of {documents}, {void} void", text.join(" "), difference.unchanged)
     }
 
     #[tokio::test]
     async fn writes_what_differs_and_deletes_what_is_absent() {
         let sink = [("a", 1), ("b", 1), ("d", 1), ("e", 1), ("z", 1)];
         let sql = [("b", 1), ("c", 1), ("d", 2), ("f", 1)];
-        assert_eq!(check(Absent::Delete, &sink, &sql).await, "-a +c +d -e +f -z =1");
-        assert_eq!(check(Absent::Delete, &[], &sql).await, "+b +c +d +f =0");
-        assert_eq!(check(Absent::Delete, &sink, &[]).await, "-a -b -d -e -z =0");
+        assert_eq!(check(Absent::Delete, &sink, &sql).await, "-a +c +d -e +f -z =1 of 4, 1 void");
+        assert_eq!(check(Absent::Delete, &[], &sql).await, "+b +c +d +f =0 of 4, 0 void");
+        assert_eq!(check(Absent::Delete, &sink, &[]).await, "-a -b -d -e -z =0 of 0, 0 void");
     }
 
     #[tokio::test]
     async fn keeps_ids_that_are_not_owned() {
         let owned: Vec<Box<str>> = ["b", "e", "f"].map(Box::from).to_vec();
         let sink = [("a", 1), ("b", 1), ("d", 1), ("e", 1)];
-        assert_eq!(check(Absent::Owned(&owned), &sink, &[("b", 2)]).await, "+b -e =0");
+        assert_eq!(check(Absent::Owned(&owned), &sink, &[("b", 2)]).await, "+b -e =0 of 3, 2 void");
     }
 
     #[tokio::test]
     async fn adds_only_while_rows_are_not_at_hand() {
         let sink = [("a", 1), ("b", 1)];
-        assert_eq!(check(Absent::AddOnly, &sink, &[("b", 2), ("c", 1)]).await, "+c =1");
+        assert_eq!(check(Absent::AddOnly, &sink, &[("b", 2), ("c", 1)]).await, "+c =1 of 3, 2 void");
     }
 }

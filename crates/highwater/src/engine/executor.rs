@@ -12,7 +12,7 @@ use highwater_core::receipt::{Mode, Quarantined, Receipt, RejectedRow};
 use highwater_core::{FileVersion, Sequence, SourceName, Timestamp};
 
 use super::budget::Budget;
-use super::difference::{Absent, Difference, Pairs};
+use super::difference::{Absent, Difference, Held, Pairs};
 use super::progress::Progress;
 use super::reading::{Read, Reader};
 use super::spec::{Learnt, OTHER_SHAPE, Ready, Spec, definition, make, resume};
@@ -28,6 +28,8 @@ use crate::transform::TransformError;
 const NAMED_REJECTS: usize = 100;
 /// How many blocks of documents are computed while others are staged.
 const BLOCKS_AHEAD: usize = 4;
+/// How often a batch is committed at most, where its commit shows what another writer sent.
+const LOOKS: u32 = 3;
 /// How many changes are staged at once.
 const STAGE_BLOCK: usize = 4096;
 
@@ -343,14 +345,14 @@ impl Engine {
         &self.budget
     }
 
-    /// Computes all documents and stages what differs; answers the receipt so far.
+    /// Computes all documents and stages what differs; answers the receipt so far, and what the sink should hold then.
     async fn apply(
         &mut self,
         attempt: &Attempt,
         tables: Vec<Table>,
         add_only: bool,
         lease: &dyn Lease,
-    ) -> Result<Receipt, Fault> {
+    ) -> Result<(Receipt, Held), Fault> {
         let watch = Stopwatch::start();
         let (Some(ready), Some(sink)) = (&self.ready, &mut self.sink) else { return Err(not_ready()) };
         let owned = match self.config.index.absent {
@@ -362,7 +364,7 @@ impl Engine {
             (false, config::Absent::Keep) => Absent::Owned(&owned),
             (false, config::Absent::Delete) => Absent::Delete,
         };
-        let mut difference = Difference::new(Pairs::new(sink.pairs().await?), absent);
+        let mut difference = Difference::new(Pairs::new(sink.pairs().await?), absent, &attempt.void);
         let mut receipt = Receipt { mode: Mode::Full, add_only, ..Receipt::default() };
         let mut stage = Stage { sequence: attempt.sequence, lease, pending: Vec::new() };
         self.progress.begin("computing documents", 0);
@@ -389,6 +391,42 @@ impl Engine {
         receipt.unchanged = difference.unchanged;
         receipt.ms.insert("transform".into(), watch.ms().saturating_sub(applying));
         receipt.ms.insert("apply".into(), applying);
+        Ok((receipt, difference.after))
+    }
+
+    /// Commits, and looks whether that has shown more than was staged: a writer that was taken over may have sent something
+    /// that came after this batch had read the sink. Then it is compared once more, under the same number.
+    async fn commit(
+        &mut self,
+        attempt: &Attempt,
+        (mut receipt, mut expected): (Receipt, Held),
+        (tables, add_only): (Vec<Table>, bool),
+        lease: &dyn Lease,
+    ) -> Result<Receipt, Fault> {
+        let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
+        let newest =
+            attempt.sources.iter().filter_map(|(name, input)| Some((name.clone(), input.newest_end?))).collect();
+        let as_of = AsOf { stamp, newest };
+        for look in 1.. {
+            lease.check()?;
+            let sink = self.sink.as_mut().ok_or_else(not_ready)?;
+            sink.commit(&as_of, lease).await?;
+            receipt.documents = sink.count().await?;
+            if sink.is_atomic() || look == LOOKS {
+                break;
+            }
+            let void = sink.left_by(&attempt.void).await?;
+            // Where others write too, their documents come and go.
+            let is_shared = matches!(self.config.index.absent, config::Absent::Keep);
+            let fits = |expected: u64, found: u64| found <= expected && expected - found <= receipt.rejected_rows;
+            if fits(expected.void, void) && (is_shared || fits(expected.documents, receipt.documents)) {
+                break;
+            }
+            tracing::warn!("the commit has shown what another writer sent: the index is compared once more");
+            let (more, after) = self.apply(attempt, tables.clone(), add_only, lease).await?;
+            (receipt.upserts, receipt.deletes) = (receipt.upserts + more.upserts, receipt.deletes + more.deletes);
+            (receipt.unchanged, expected) = (more.unchanged, after);
+        }
         Ok(receipt)
     }
 }
@@ -472,23 +510,17 @@ impl Executor for Engine {
             if let Some(sink) = &mut self.sink {
                 sink.abandon().await?;
             }
-            applied = self.apply(attempt, tables, add_only, lease).await;
+            applied = self.apply(attempt, tables.clone(), add_only, lease).await;
         }
-        let mut receipt = match applied {
-            Ok(receipt) => receipt,
+        let applied = match applied {
+            Ok(applied) => applied,
             Err(fault) => {
                 self.progress.end();
                 return Err(fault);
             }
         };
-        lease.check()?;
         let commit = Stopwatch::start();
-        let sink = self.sink.as_mut().ok_or_else(not_ready)?;
-        let stamp = Stamp { sequence: attempt.sequence, watermark: attempt.watermark };
-        let newest =
-            attempt.sources.iter().filter_map(|(name, input)| Some((name.clone(), input.newest_end?))).collect();
-        sink.commit(&AsOf { stamp, newest }, lease).await?;
-        receipt.documents = sink.count().await?;
+        let mut receipt = self.commit(attempt, applied, (tables, add_only), lease).await?;
         let read = std::mem::take(&mut self.read);
         receipt.files_read = read.files;
         receipt.files_dropped = attempt.sources.values().map(|input| input.dropped.len() as u64).sum();

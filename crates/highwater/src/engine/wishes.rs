@@ -91,6 +91,7 @@ impl Pipeline {
                 "no batch was committed yet: there is nothing to rebuild; begin with `run` or `once`".into(),
             ));
         }
+        self.home.can_grow().await?;
         let order = Order::Rebuild { id: nonce(), reason: reason.to_owned(), promote };
         self.carry_out(order, Goal::Rebuilt { promote }, reports, progress, stop).await
     }

@@ -187,6 +187,10 @@ pub trait Sink: Send + Sync {
     async fn traces(&self, _void: &[Sequence]) -> Result<bool, Fault> {
         Ok(false)
     }
+    /// How many documents, without tombstones, it holds that were staged under one of these numbers.
+    async fn left_by(&self, _void: &[Sequence]) -> Result<u64, Fault> {
+        Ok(0)
+    }
 }
 
 /// A document that the sink could not take.
@@ -285,6 +289,8 @@ pub trait Home: Send + Sync {
         writer_memory_bytes: u64,
         threads: usize,
     ) -> Result<Box<dyn Sink>, Fault>;
+    /// Whether another generation can stand beside the live one; `Invalid` says why not, and what to do.
+    async fn can_grow(&self) -> Result<(), Fault>;
     /// Makes visible what a writer that ended left uncommitted in a generation, where the sink cannot forget it: what it
     /// holds is to be known before the next batch. One that is not there yet is fine.
     async fn settle(&self, name: &GenerationName) -> Result<(), Fault>;

@@ -112,8 +112,8 @@ fn a_rebuild_beside_a_running_writer_is_promoted_while_readers_ask_all_the_time(
         let landed = count.load(Ordering::Relaxed);
         (lake.documents().len() as u64 == 2_000 + landed).then_some(())
     });
-    run.kill();
     lake.verify_equal();
+    run.kill();
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn a_changed_shape_is_kept_out_until_a_rebuild_and_then_comes_with_it() {
     lake.json(&["rebuild", "--promote", "--json"]);
     assert_eq!(lake.documents()["new"], serde_json::json!({"id": "new", "v": "ab", "n": 2}));
     eventually("no alarm", LIMIT, || kinds(&lake.json(&["status", "--json"])).is_empty().then_some(()));
-    run.kill();
     lake.verify_equal();
+    run.kill();
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn rebuilds_by_themselves_on_a_change_and_former_indexes_leave() {
         (alone && !lake.path("index/generations/g1").exists()).then_some(())
     });
     assert!(lake.path("index/generations/g2").exists());
-    run.kill();
     lake.verify_equal();
+    run.kill();
 }
 
 #[test]
@@ -271,8 +271,8 @@ fn dies_at(bucket: &Bucket, step: u64, fault: Fault) -> bool {
     });
     land("last");
     eventually("the last file", LIMIT, || (lake.documents().len() == 21 + landed).then_some(()));
-    run.kill();
     lake.verify_equal();
+    run.kill();
     came
 }
 

@@ -54,6 +54,8 @@ pub enum Fault {
     Hang,
     /// Carried out; no answer, as above.
     LostHang,
+    /// Carried out when the faults end, though the client may have left; no answer.
+    Late,
 }
 
 impl Fault {
@@ -71,6 +73,7 @@ impl Fault {
             Self::Trickle(_) => "trickle".into(),
             Self::Hang => "hang".into(),
             Self::LostHang => "hang after it was carried out".into(),
+            Self::Late => "late".into(),
         }
     }
 
@@ -374,6 +377,13 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
         let fault = shared.plan.lock().unwrap().fault_of(&request);
         match fault {
             Some(Fault::Hang) => return hang(shared, &client),
+            Some(Fault::Late) => {
+                let healed = shared.healed.load(Ordering::Relaxed);
+                while shared.healed.load(Ordering::Relaxed) == healed {
+                    std::thread::sleep(LOOK);
+                }
+                return ask(shared, &request).map(drop);
+            }
             Some(Fault::Reset) => return reset(client),
             Some(Fault::Refused(status, code)) => {
                 send(&mut client, &refusal(status, code), request.method())?;

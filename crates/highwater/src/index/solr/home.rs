@@ -116,6 +116,13 @@ impl Home for SolrHome {
         Ok(Box::new(sink))
     }
 
+    async fn can_grow(&self) -> Result<(), Fault> {
+        match self.named(&self.client()?).await? {
+            Named::Anothers => Err(self.is_no_alias()),
+            Named::Nothing | Named::Alias(_) => Ok(()),
+        }
+    }
+
     async fn settle(&self, name: &GenerationName) -> Result<(), Fault> {
         settle(&self.of(name).await?).await
     }

@@ -27,6 +27,7 @@ use highwater_core::lease::Lease;
 use highwater_core::ports::Fault;
 
 use self::client::Client;
+use self::fields::LIVE;
 pub use self::home::SolrHome;
 pub use self::search::SolrSearcher;
 use self::writer::Writer;
@@ -119,5 +120,9 @@ impl Sink for SolrSink {
 
     async fn traces(&self, void: &[Sequence]) -> Result<bool, Fault> {
         self.client.traces(void).await
+    }
+
+    async fn left_by(&self, void: &[Sequence]) -> Result<u64, Fault> {
+        self.client.left_by(void, LIVE).await
     }
 }

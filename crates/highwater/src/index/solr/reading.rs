@@ -76,15 +76,19 @@ impl Client {
 
     /// Whether a document or tombstone was written by one of these batches.
     pub(super) async fn traces(&self, void: &[Sequence]) -> Result<bool, Fault> {
+        Ok(self.left_by(void, &format!("-{ID}:{STAMP}")).await? > 0)
+    }
+
+    /// How many of those that a filter leaves were written by one of these batches.
+    pub(super) async fn left_by(&self, void: &[Sequence], filter: &str) -> Result<u64, Fault> {
         if void.is_empty() {
-            return Ok(false);
+            return Ok(0);
         }
         let numbers: Vec<String> = void.iter().map(|sequence| sequence.0.to_string()).collect();
         let query = format!("{SEQUENCE}:({})", numbers.join(" OR "));
-        let stamp = format!("-{ID}:{STAMP}");
-        let parameters = [("q", query.as_str()), ("fq", &stamp), ("rows", "0")];
+        let parameters = [("q", query.as_str()), ("fq", filter), ("rows", "0")];
         let found = self.everything(&parameters).await.map_err(|trouble| self.fault(trouble))?;
-        Ok(total(&found).ok_or_else(|| self.odd())? > 0)
+        total(&found).ok_or_else(|| self.odd())
     }
 
     /// Makes visible what was sent, on every shard, and waits for it. Changes nothing where nothing was sent.

@@ -2,10 +2,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::TryStreamExt;
 use highwater_core::lease::Unguarded;
+use highwater_core::ports::Clock as _;
 use serde_json::{Value, json};
 
 use super::client::{Ask, Trouble};
 use super::*;
+use crate::clock::SystemClock;
 use crate::config::{Secret, SolrAuth};
 use crate::index::bulk::Patience;
 use crate::index::contract::{self, Bench, as_of, document};
@@ -134,28 +136,119 @@ async fn a_stale_writer_loses() {
     assert!(matches!(&fault, Fault::Fenced(why) if why.contains("name a new collection")), "{fault:?}");
 }
 
+/// A chain that answers with success whatever becomes of its documents, as collections of others have it.
+async fn tolerant() -> Cloud {
+    let mut cloud = Cloud::new();
+    let name = format!("{}-tolerant", cloud.config.collection);
+    let config = String::from_utf8_lossy(include_bytes!("configset/solrconfig.xml")).replacen(
+        "<processor ",
+        "<processor class=\"solr.TolerantUpdateProcessorFactory\"><int name=\"maxErrors\">-1</int></processor><processor ",
+        1,
+    );
+    cloud.config.configset = Some(name.clone());
+    let schema = include_bytes!("configset/managed-schema.xml");
+    let files = [("solrconfig.xml", config.as_bytes()), ("managed-schema.xml", &schema[..])];
+    let query = [("action", "UPLOAD"), ("name", name.as_str())];
+    let upload = Ask::post("/admin/configs", &query, "application/octet-stream", zip::archive(&files));
+    cloud.client().json(upload).await.unwrap();
+    cloud
+}
+
+/// What each document is refused for, in order.
+fn told(refused: &[Refused]) -> Vec<String> {
+    let mut told: Vec<String> = refused.iter().map(|refused| format!("{}: {}", refused.id, refused.reason)).collect();
+    told.sort();
+    told
+}
+
+/// A chain that names the bad document within a success, and one that fails the whole request without a name.
+#[tokio::test]
+async fn a30_one_bad_document_of_a_hundred_on_solr() {
+    for cloud in [Cloud::new(), tolerant().await] {
+        let mut sink = cloud.open().await.unwrap();
+        // Whatever is a title here must be a time as well: the server alone knows that.
+        cloud.schema(json!({"add-field": {"name": "strict", "type": "hw_date"}})).await;
+        cloud.schema(json!({"add-copy-field": {"source": "title", "dest": "strict"}})).await;
+        let time = "2026-05-01T10:00:00Z";
+        let all = || -> Vec<Change> {
+            let title = |n| if n == 57 { "2024-13-45" } else { time };
+            (0..100).map(|n| with(&format!("{n:03}"), json!({"title": title(n)}))).collect()
+        };
+        let check = |refused: &[Refused]| {
+            let told = told(refused);
+            assert!(told.len() == 1 && told[0].starts_with("057: ") && told[0].contains("2024-13-45"), "{told:?}");
+        };
+        check(&apply(&mut sink, 1, all()).await);
+        assert_eq!(sink.as_of().await.unwrap(), Some(as_of(1)), "the batch is committed without it");
+        let held = pairs(&sink).await;
+        assert!(held.len() == 99 && !held.contains(&("057".into(), 1)), "{held:?}");
+        drop(sink);
+        // A restart meets the same document, and goes on.
+        let mut sink = cloud.open().await.unwrap();
+        check(&apply(&mut sink, 2, all().split_off(57)).await);
+        assert_eq!(pairs(&sink).await.len(), 99);
+        check(&apply(&mut sink, 3, vec![all().swap_remove(57), Change::Delete("000".into())]).await);
+        assert_eq!((pairs(&sink).await.len(), sink.as_of().await.unwrap()), (98, Some(as_of(3))));
+    }
+}
+
+/// A collection that takes nothing for a while tells that of each document within a success, where its chain is tolerant.
+#[tokio::test]
+async fn a32_refusals_inside_a_success_on_solr() {
+    let cloud = tolerant().await;
+    let mut sink = cloud.open().await.unwrap();
+    apply(&mut sink, 1, vec![upsert("060", 1)]).await;
+    let name = cloud.config.collection.clone();
+    let read_only = async |value: &str| {
+        cloud.admin("MODIFYCOLLECTION", &[("collection", &name), ("readOnly", value)]).await.unwrap();
+    };
+    let changes = || -> Vec<Change> {
+        let written = (0..100).filter(|n| ![60, 61].contains(n)).map(|n| upsert(&format!("{n:03}"), 2));
+        written.chain(["060", "061"].map(|id| Change::Delete(id.into()))).collect()
+    };
+    read_only("true").await;
+    impatient(&mut sink);
+    let fault = sink.stage(Sequence(2), changes(), &Unguarded).await.unwrap_err();
+    assert!(
+        matches!(&fault, Fault::Unavailable(why) if why.contains("100 of 100") && why.contains("read-only")),
+        "{fault:?}"
+    );
+    assert!(sink.commit(&as_of(2), &Unguarded).await.is_err(), "nothing is stamped before it is written");
+    assert_eq!(sink.as_of().await.unwrap(), Some(as_of(1)));
+    read_only("").await;
+    sink.abandon().await.unwrap();
+    read_only("true").await;
+    let pause = std::time::Duration::from_millis(100);
+    sink.writer.be_patient(Patience { tries: 100, first_pause: pause, longest_pause: pause, ..Patience::default() });
+    let (refused, ()) = tokio::join!(sink.stage(Sequence(3), changes(), &Unguarded), async {
+        SystemClock.sleep(std::time::Duration::from_millis(500)).await;
+        read_only("").await;
+    });
+    assert_eq!(refused.unwrap(), []);
+    sink.commit(&as_of(3), &Unguarded).await.unwrap();
+    let wanted: Vec<(String, u64)> =
+        (0..100).filter(|n| ![60, 61].contains(n)).map(|n| (format!("{n:03}"), 3)).collect();
+    assert_eq!(pairs(&sink).await, wanted);
+}
+
 #[tokio::test]
 async fn bad_documents_cost_themselves() {
     let cloud = Cloud::new();
     let mut sink = cloud.open().await.unwrap();
-    // Whatever is a title here must be a time as well: the server alone knows that.
-    cloud.schema(json!({"add-field": {"name": "strict", "type": "hw_date"}})).await;
-    cloud.schema(json!({"add-copy-field": {"source": "title", "dest": "strict"}})).await;
-    let time = "2026-05-01T10:00:00Z";
-    let mut changes: Vec<Change> = (0..100).map(|n| with(&format!("{n:03}"), json!({"title": time}))).collect();
-    changes[57] = with("057", json!({"title": "2024-13-45"}));
-    changes[58] = with("058", json!({"title": time, "day": "2024-13-45"}));
-    changes[59] = with("059", json!({"title": time, "version": 1e300}));
-    changes[60] = with("060", json!({"title": time, "tags": ["a\u{1}b\u{0}c", "\u{7f}"]}));
-    let refused = apply(&mut sink, 1, changes).await;
-    let mut told: Vec<String> = refused.iter().map(|refused| format!("{}: {}", refused.id, refused.reason)).collect();
-    told.sort();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].starts_with("057: ") && told[0].contains("2024-13-45"), "{told:?}");
-    assert_eq!(told[1], "058: field `day`: \"2024-13-45\" is none of the days that Solr can hold");
-    assert_eq!(told[2], "059: field `version`: 1e+300 is none of the whole numbers that Solr can hold");
+    let mut changes: Vec<Change> = (0..100).map(|n| upsert(&format!("{n:03}"), 1)).collect();
+    changes[58] = with("058", json!({"day": "2024-13-45"}));
+    changes[59] = with("059", json!({"version": 1e300}));
+    changes[60] = with("060", json!({"tags": ["a\u{1}b\u{0}c", "\u{7f}"]}));
+    let told = told(&apply(&mut sink, 1, changes).await);
+    assert_eq!(
+        told,
+        [
+            "058: field `day`: \"2024-13-45\" is none of the days that Solr can hold",
+            "059: field `version`: 1e+300 is none of the whole numbers that Solr can hold"
+        ]
+    );
     let held = pairs(&sink).await;
-    assert_eq!(held.len(), 97);
+    assert_eq!(held.len(), 98);
     assert!(held.contains(&("060".into(), 1)), "control characters are characters");
 }
 

@@ -192,7 +192,9 @@ impl Client {
     /// Sends documents, each so that an older version never replaces a newer one.
     async fn update(&self, body: String) -> Result<(), Trouble> {
         let path = format!("/{}/update", self.collection());
-        self.json(Ask::post(path, &[("update.chain", CHAIN)], JSON, body)).await.map(drop)
+        // A tolerant chain of others would tell of errors within a success, and not of their kind.
+        let query = [("update.chain", CHAIN), ("maxErrors", "0")];
+        self.json(Ask::post(path, &query, JSON, body)).await.map(drop)
     }
 }
 

@@ -66,6 +66,10 @@ impl Home for TantivyHome {
         Ok(Box::new(self.sink((name, is_live), shape, TantivyOptions { writer_memory_bytes, threads })?))
     }
 
+    async fn can_grow(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     async fn settle(&self, _name: &GenerationName) -> Result<(), Fault> {
         Ok(())
     }
