@@ -49,13 +49,13 @@ pub(super) struct Attendant {
     successor: Option<Engine>,
 }
 
-/// An operator's wish, or the schedule's.
+/// An operator's wish.
 struct Wanted {
     to: GenerationName,
     rollback: bool,
     forced: Option<String>,
     /// To be deleted once it is done.
-    order: Option<Order>,
+    order: Order,
 }
 
 /// A candidate in the making.
@@ -129,15 +129,17 @@ impl Attendant {
             let engine = self.pipeline.follower(name, follower.spec.as_ref(), self.progress.clone())?;
             self.followers.insert(name.clone(), Following::start(name, engine, self.pipeline.clock.clone()));
         }
-        if !self.followers.is_empty() {
+        let aimless = self.followers.values().filter(|following| !following.aims_at(state.stamp, driver.lease()));
+        let aimless: Vec<&Following> = aimless.collect();
+        if !aimless.is_empty() {
             let state = Arc::new(state.clone());
-            self.followers.values().for_each(|following| following.aim(&state, driver.lease()));
+            aimless.iter().for_each(|following| following.aim(&state, driver.lease()));
         }
         Ok(())
     }
 
     /// Takes up what operators ordered.
-    async fn heed_orders(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<(), Fault> {
+    async fn heed_orders(&mut self, driver: &Driver, ports: Ports<'_>) -> Result<(), Fault> {
         let now = self.pipeline.clock.monotonic();
         if self.looked.is_some_and(|looked| now < looked + LOOK_EVERY) {
             return Ok(());
@@ -160,27 +162,28 @@ impl Attendant {
                         self.refuse(ports, &order, "the candidate that was meant is not there any more").await?;
                         continue;
                     }
-                    let to = to.clone();
-                    if self.wanted.as_ref().is_none_or(|wanted| wanted.order.as_ref() != Some(&order)) {
-                        let (forced, order) = (force.clone(), Some(order.clone()));
-                        self.wanted = Some(Wanted { to, rollback: false, forced, order });
-                    }
+                    let (to, forced) = (to.clone(), force.clone());
+                    self.wish(Wanted { to, rollback: false, forced, order: order.clone() });
                 }
                 Order::Rollback { to, reason, .. } => {
                     if !generations.followers.get(to).is_some_and(|follower| follower.role == Role::Former) {
                         self.refuse(ports, &order, "the former generation that was meant is not kept any more").await?;
                         continue;
                     }
-                    let to = to.clone();
-                    if self.wanted.as_ref().is_none_or(|wanted| wanted.order.as_ref() != Some(&order)) {
-                        let (forced, order) = (Some(reason.clone()), Some(order.clone()));
-                        self.wanted = Some(Wanted { to, rollback: true, forced, order });
-                    }
+                    let (to, forced) = (to.clone(), Some(reason.clone()));
+                    self.wish(Wanted { to, rollback: true, forced, order: order.clone() });
                 }
                 Order::AcceptRemovals { .. } | Order::Retry { .. } => {}
             }
         }
         Ok(())
+    }
+
+    /// An order is found again and again until it is done.
+    fn wish(&mut self, wanted: Wanted) {
+        if self.wanted.as_ref().is_none_or(|known| known.order != wanted.order) {
+            self.wanted = Some(wanted);
+        }
     }
 
     async fn refuse(&self, ports: Ports<'_>, order: &Order, why: &str) -> Result<(), Fault> {
@@ -252,7 +255,7 @@ impl Attendant {
             following.abandon().await;
         }
         if self.wanted.as_ref().is_some_and(|wanted| wanted.to == name) {
-            self.finish_wish(ports).await?;
+            self.finish_wish(ports).await;
         }
         if let Err(fault) = self.pipeline.home.delete(&name).await {
             tracing::warn!(generation = %name, error = %fault, "its index could not be deleted; the next start tries again");
@@ -307,13 +310,13 @@ impl Attendant {
                 let judgement = Judgement { name: name.clone(), clock, passed, report };
                 self.change(driver, ports, GenerationChange::Judged { judgement }).await?;
                 if !passed && self.wanted.as_ref().is_some_and(|wanted| wanted.to == name && wanted.forced.is_none()) {
-                    self.finish_wish(ports).await?;
+                    self.finish_wish(ports).await;
                 }
             }
         }
         let state = driver.state();
         let Some(name) = state.generations.candidate().cloned() else { return Ok(()) };
-        let asked_anew = self.wanted.as_ref().is_some_and(|wanted| wanted.to == name && wanted.order.is_some());
+        let asked_anew = self.wanted.as_ref().is_some_and(|wanted| wanted.to == name);
         let judged = state.generations.judgement(&name);
         let settled = judged.is_some_and(|judgement| judgement.passed || !asked_anew);
         // While batches go on it is always a little behind.
@@ -342,7 +345,7 @@ impl Attendant {
             return Ok(false);
         };
         let Some(following) = self.followers.get(&to) else {
-            self.finish_wish(ports).await?;
+            self.finish_wish(ports).await;
             return Ok(false);
         };
         // No batch comes while this waits: the follower has the last one to make good, no more.
@@ -371,14 +374,10 @@ impl Attendant {
             rollback,
             forced,
             documents: standing.documents,
-            order: self.wanted.as_ref().and_then(|wanted| Some(wanted.order.as_ref()?.id()?.to_owned())),
+            order: self.wanted.as_ref().and_then(|wanted| Some(wanted.order.id()?.to_owned())),
         };
-        match self.pipeline.home.live().await? {
-            Some(live) if live == switch.from => {}
-            live => {
-                let live = live.map_or_else(|| "none".to_owned(), |live| live.to_string());
-                return Err(Fault::Invalid(format!("readers see {live}, and the log says {}", switch.from)));
-            }
+        if let Some(seen) = seen_instead(&self.pipeline, &switch.from).await? {
+            return Err(Fault::Invalid(format!("readers see {seen}, and the log says {}", switch.from)));
         }
         self.change(driver, ports, GenerationChange::Switching { switch }).await?;
         // From here on the log says what is meant: whoever reads it ends it, and no batch comes in between.
@@ -397,18 +396,15 @@ impl Attendant {
                 Err(fault) => tracing::warn!(error = %fault, "what is live now begins without what was read for it"),
             }
         }
-        self.finish_wish(ports).await?;
+        self.finish_wish(ports).await;
         Ok(true)
     }
 
-    async fn finish_wish(&mut self, ports: Ports<'_>) -> Result<(), Fault> {
-        if let Some(order) = self.wanted.take().and_then(|wanted| wanted.order) {
-            // Found anew, so that what was left under another name since is deleted too.
-            if let Err(error) = ports.orders.done(std::slice::from_ref(&order)).await {
-                tracing::warn!(%error, "an order that was carried out could not be deleted");
-            }
+    async fn finish_wish(&mut self, ports: Ports<'_>) {
+        let Some(Wanted { order, .. }) = self.wanted.take() else { return };
+        if let Err(error) = ports.orders.done(std::slice::from_ref(&order)).await {
+            tracing::warn!(%error, "an order that was carried out could not be deleted");
         }
-        Ok(())
     }
 
     /// What an operator should know.
@@ -439,7 +435,8 @@ impl Attendant {
             return Ok(false);
         }
         // What one of them is about does not keep the others.
-        let mut failed = self.heed_orders(driver, ports).await.err();
+        let heeded = self.heed_orders(driver, ports).await;
+        let mut failed = first(driver, None, heeded)?;
         let retired = self.retire(driver, ports).await;
         failed = first(driver, failed, retired)?;
         let due = self.rebuild_if_due(driver, ports);
@@ -506,13 +503,18 @@ fn latest(generations: &Generations) -> Option<Timestamp> {
 /// Has readers see a generation, and reads back that they do.
 async fn point(pipeline: &Pipeline, to: &GenerationName) -> Result<(), Fault> {
     pipeline.home.switch(to).await?;
-    match pipeline.home.live().await? {
-        Some(live) if live == *to => Ok(()),
-        live => {
-            let live = live.map_or_else(|| "none".to_owned(), |live| live.to_string());
-            Err(Fault::Unavailable(format!("readers were pointed at {to}, and see {live}")))
-        }
+    match seen_instead(pipeline, to).await? {
+        None => Ok(()),
+        Some(seen) => Err(Fault::Unavailable(format!("readers were pointed at {to}, and see {seen}"))),
     }
+}
+
+/// What readers see, where it is not that generation.
+async fn seen_instead(pipeline: &Pipeline, wanted: &GenerationName) -> Result<Option<String>, Fault> {
+    Ok(match pipeline.home.live().await? {
+        Some(live) if live == *wanted => None,
+        live => Some(live.map_or_else(|| "none".to_owned(), |live| live.to_string())),
+    })
 }
 
 /// At a session's beginning: a switch that was begun and of which nobody knows that it ended is ended. Its files are those

@@ -26,8 +26,6 @@ pub struct Standing {
     pub reached: Option<Stamp>,
     /// How many documents that is.
     pub documents: u64,
-    /// Documents written and deleted in its last step.
-    pub changed: u64,
     /// Files whose rows are not at hand: while there are any, it is not what the SQL says.
     pub lacking: Vec<String>,
     /// Why its last step failed.
@@ -72,17 +70,17 @@ impl Following {
         Self { aim: Some(aim), standing, task: Some(task) }
     }
 
+    /// True if that batch is what it is to reach, under this lease.
+    pub(super) fn aims_at(&self, stamp: Option<Stamp>, lease: &Arc<dyn Lease>) -> bool {
+        let is_it = |aim: &Aim| aim.state.stamp == stamp && Arc::ptr_eq(&aim.lease, lease);
+        self.aim.as_ref().is_some_and(|aim| aim.borrow().as_ref().is_some_and(is_it))
+    }
+
     /// Has it reach the state's last batch, under this lease.
     pub(super) fn aim(&self, state: &Arc<PipelineState>, lease: &Arc<dyn Lease>) {
-        let same = |aim: &Option<Aim>| {
-            aim.as_ref().is_some_and(|aim| aim.state.stamp == state.stamp && Arc::ptr_eq(&aim.lease, lease))
-        };
-        let Some(aim) = &self.aim else { return };
-        aim.send_if_modified(|aim| {
-            let changes = !same(aim);
-            *aim = Some(Aim { state: state.clone(), lease: lease.clone() });
-            changes
-        });
+        if let Some(aim) = &self.aim {
+            aim.send_replace(Some(Aim { state: state.clone(), lease: lease.clone() }));
+        }
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -173,7 +171,6 @@ impl Engine {
                     return Ok(Standing {
                         reached: Some(stamp),
                         documents: receipt.documents,
-                        changed: receipt.upserts + receipt.deletes,
                         lacking: receipt.lacking,
                         failed: None,
                     });
