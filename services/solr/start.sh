@@ -1,18 +1,26 @@
 #!/usr/bin/env bash
-# start.sh DIR [NODES] [--again]: starts SolrCloud (one JVM: ZooKeeper and NODES Solr nodes, 1 if not said) on free ports of
-# 127.0.0.1 with a fresh data folder below DIR. Writes DIR/pid, DIR/ports (ZooKeeper's, then each node's) and DIR/endpoint
-# (the nodes' URLs, comma between) and prints that. Stop it with stop.sh. --again: on the ports and with the data of the
-# server that ran in DIR before, however that ended.
+# start.sh DIR [NODES] [--again] [--beside OTHER]: starts SolrCloud (one JVM: ZooKeeper and NODES Solr nodes, 1 if not said) on
+# free ports of 127.0.0.1 with a fresh data folder below DIR. Writes DIR/pid, DIR/ports (ZooKeeper's, then each node's) and
+# DIR/endpoint (the nodes' URLs, comma between) and prints that. Stop it with stop.sh. --again: on the ports and with the data
+# of the server that ran in DIR before, however that ended. --beside: no ZooKeeper of its own; its nodes, in a process that
+# can die alone, join the cloud of the server that runs in OTHER.
 set -euo pipefail
 
 dir="${1:?a folder for data, log, pid and endpoint}"
 nodes=1
 again=
-for word in "${@:2}"; do
-    case "$word" in
+beside=
+shift
+while (($# > 0)); do
+    case "$1" in
     --again) again=yes ;;
-    *) nodes="$word" ;;
+    --beside)
+        beside="${2:?the folder of the server to join}"
+        shift
+        ;;
+    *) nodes="$1" ;;
     esac
+    shift
 done
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # install.sh itself starts one, to learn which classes are loaded.
@@ -47,6 +55,11 @@ PYTHON
 launch() {
     if [[ -z "$again" ]]; then
         free_ports "$((nodes + 1))" >"$dir/ports"
+        if [[ -n "$beside" ]]; then
+            read -r -a ports <"$dir/ports"
+            read -r zookeeper _ <"$beside/ports"
+            echo "@$zookeeper" "${ports[@]:1}" >"$dir/ports"
+        fi
         rm -rf "$dir/data"
     fi
     read -r -a ports <"$dir/ports"

@@ -71,10 +71,14 @@ fn batch(new: Option<&(AsOf, u64)>, stamp: Stamp) -> GateReport {
 
 fn documents(gates: &GatesConfig, old: u64, new: u64) -> GateReport {
     // In whole numbers, so that the edge of the band is exact.
-    let passed =
-        old == 0 || u128::from(old.abs_diff(new)) * 100 <= u128::from(old) * u128::from(gates.documents_percent);
-    let detail =
-        format!("{new} documents, {old} in the live one; up to {} % apart is let through", gates.documents_percent);
+    let within = u128::from(old.abs_diff(new)) * 100 <= u128::from(old) * u128::from(gates.documents_percent);
+    let passed = old == 0 || (new > 0 && within);
+    let detail = match new {
+        0 if old > 0 => format!("0 documents, {old} in the live one; an empty one is never let through"),
+        _ => {
+            format!("{new} documents, {old} in the live one; up to {} % apart is let through", gates.documents_percent)
+        }
+    };
     GateReport { gate: "documents".into(), passed, detail }
 }
 
@@ -191,6 +195,10 @@ mod tests {
             [(100, 90, true), (100, 110, true), (100, 89, false), (100, 111, false), (0, 5, true), (5, 0, false)]
         {
             assert_eq!(documents(&gates, old, new).passed, passed, "{old} {new}");
+        }
+        let all = GatesConfig { documents_percent: 100, ..GatesConfig::default() };
+        for (old, new, passed) in [(100, 1, true), (100, 0, false), (0, 0, true)] {
+            assert_eq!(documents(&all, old, new).passed, passed, "{old} {new}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 proxy in front of an S3 server that treats requests as networks and servers do: by rules, or at random from
-//! a seed. Knows of S3 only what kind of request one is.
+//! An HTTP/1.1 proxy in front of an S3 server, or a node of Solr, that treats requests as networks and servers do: by rules,
+//! or at random from a seed. Knows of S3 and Solr only what kind of request one is.
 //!
 //! The Host header passes unchanged, so that signatures stay right; a client's endpoint is the proxy's address.
 
@@ -10,6 +10,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use crate::lake::eventually;
 
 /// Pause between two looks at whether a hanging request was let go.
 const LOOK: Duration = Duration::from_millis(20);
@@ -25,6 +27,8 @@ pub enum Kind {
     Create,
     /// Any other put.
     Put,
+    /// What changes something in Solr: documents, a commit, a collection, an alias, a configset, a schema.
+    Change,
     /// Anything else: deletions, looks at heads.
     Other,
 }
@@ -56,6 +60,8 @@ pub enum Fault {
     LostHang,
     /// Carried out when the faults end, though the client may have left; no answer.
     Late,
+    /// Not carried out; Solr's answer for a success all the same.
+    Pretended,
 }
 
 impl Fault {
@@ -74,16 +80,17 @@ impl Fault {
             Self::Hang => "hang".into(),
             Self::LostHang => "hang after it was carried out".into(),
             Self::Late => "late".into(),
+            Self::Pretended => "pretended".into(),
         }
     }
 
     /// Whether the request reaches the server.
     fn is_passed_on(self) -> bool {
-        !matches!(self, Self::Refused(..) | Self::Reset | Self::Hang)
+        !matches!(self, Self::Refused(..) | Self::Reset | Self::Hang | Self::Pretended)
     }
 }
 
-/// A fault for the next so many requests of a kind whose target holds a text.
+/// A fault for the next so many requests of a kind whose target or body holds a text.
 #[derive(Debug)]
 struct Rule {
     kind: Kind,
@@ -109,6 +116,8 @@ struct Plan {
     /// Requests so far by kind and target: the dice of a request do not depend on how requests interleave.
     asked: BTreeMap<(u8, String), u64>,
     done: BTreeMap<String, u64>,
+    /// Method and target of each request that met one, in order.
+    met: Vec<String>,
     /// Only requests signed by this key are let through.
     key: Option<String>,
 }
@@ -117,6 +126,8 @@ struct Shared {
     backend: SocketAddr,
     plan: Mutex<Plan>,
     requests: AtomicU64,
+    /// Answers that are held back now.
+    held: AtomicU64,
     /// Raised when faults end: what hangs is let go.
     healed: AtomicU64,
     stopped: AtomicBool,
@@ -138,6 +149,7 @@ impl Proxy {
             backend,
             plan: Mutex::default(),
             requests: AtomicU64::new(0),
+            held: AtomicU64::new(0),
             healed: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
         });
@@ -159,7 +171,7 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// The next `times` requests of this kind whose target holds a text meet a fault. Rules are tried in order.
+    /// The next `times` requests of this kind whose target or body holds a text meet a fault. Rules are tried in order.
     pub fn fault(&self, kind: Kind, holds: &str, fault: Fault, times: u64) {
         self.plan().rules.push(Rule { kind, holds: holds.to_owned(), fault, skip: 0, left: times });
     }
@@ -192,6 +204,18 @@ impl Proxy {
         self.plan().done.clone()
     }
 
+    /// Method and target of each request that met a fault, in order.
+    pub fn met(&self) -> Vec<String> {
+        self.plan().met.clone()
+    }
+
+    /// Waits until a request was carried out whose answer is held back.
+    pub fn holds_an_answer(&self, limit: Duration) {
+        eventually("an answer that is held back", limit, || {
+            (self.shared.held.load(Ordering::Relaxed) > 0).then_some(())
+        });
+    }
+
     /// Requests so far.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::Relaxed)
@@ -221,8 +245,7 @@ impl Plan {
         let asked = self.asked.entry((kind as u8, target.to_owned())).or_default();
         *asked += 1;
         let nth = *asked;
-        let rule =
-            self.rules.iter_mut().find(|rule| rule.left > 0 && rule.kind == kind && target.contains(&rule.holds));
+        let rule = self.rules.iter_mut().find(|rule| rule.left > 0 && rule.kind == kind && request.holds(&rule.holds));
         let fault = match (rule, &self.chance) {
             (Some(rule), _) if rule.skip > 0 => {
                 rule.skip -= 1;
@@ -236,6 +259,7 @@ impl Plan {
             (None, None) => None,
         }?;
         *self.done.entry(fault.name()).or_default() += 1;
+        self.met.push(format!("{} {target}", request.method()));
         Some(fault)
     }
 }
@@ -356,8 +380,13 @@ impl Message {
         self.first.split(' ').nth(1).unwrap_or_default()
     }
 
+    fn holds(&self, text: &str) -> bool {
+        self.target().contains(text) || self.body.windows(text.len().max(1)).any(|part| part == text.as_bytes())
+    }
+
     fn kind(&self) -> Kind {
         match self.method() {
+            method if changes_solr(method, self.target()) => Kind::Change,
             "GET" if self.target().contains("list-type=") => Kind::List,
             "GET" => Kind::Get,
             "PUT" if self.header("If-None-Match").is_some() => Kind::Create,
@@ -365,6 +394,15 @@ impl Message {
             _ => Kind::Other,
         }
     }
+}
+
+fn changes_solr(method: &str, target: &str) -> bool {
+    let Some((path, query)) = target.strip_prefix("/solr/").and_then(|target| target.split_once('?')) else {
+        return false;
+    };
+    let acts = ["action=CREATE", "action=DELETE", "action=UPLOAD", "action=MODIFY"];
+    let is_sent = method == "POST" && (path.ends_with("/update") || path.ends_with("/schema"));
+    is_sent || acts.iter().any(|act| query.contains(act))
 }
 
 /// One client's requests, until it leaves or a fault ends the connection.
@@ -385,6 +423,10 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
                 return ask(shared, &request).map(drop);
             }
             Some(Fault::Reset) => return reset(client),
+            Some(Fault::Pretended) => {
+                send(&mut client, &pretended(), request.method())?;
+                continue;
+            }
             Some(Fault::Refused(status, code)) => {
                 send(&mut client, &refusal(status, code), request.method())?;
                 continue;
@@ -397,7 +439,12 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
         let (head, half) =
             (answer.render(&[("Content-Length", &answer.body.len().to_string())]), answer.body.len() / 2);
         match fault {
-            Some(Fault::LostHang) => return hang(shared, &client),
+            Some(Fault::LostHang) => {
+                shared.held.fetch_add(1, Ordering::Relaxed);
+                let ended = hang(shared, &client);
+                shared.held.fetch_sub(1, Ordering::Relaxed);
+                return ended;
+            }
             Some(Fault::LostReset) => return reset(client),
             Some(Fault::Lost(status, code)) => send(&mut client, &refusal(status, code), request.method())?,
             Some(Fault::ResetBody | Fault::CutBody) => {
@@ -471,6 +518,12 @@ fn refusal(status: u16, code: &str) -> Message {
     );
     let headers = vec![("Content-Type".to_owned(), "application/xml".to_owned())];
     Message { first: format!("HTTP/1.1 {status} {code}"), headers, body: body.into_bytes() }
+}
+
+fn pretended() -> Message {
+    let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+    let body = br#"{"responseHeader":{"status":0,"QTime":1}}"#.to_vec();
+    Message { first: "HTTP/1.1 200 OK".to_owned(), headers, body }
 }
 
 /// Ends the connection with a reset instead of a close: a linger of nothing, which only a runtime's sockets can be told.

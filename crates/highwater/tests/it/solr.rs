@@ -1,18 +1,24 @@
 //! Pipelines whose index is a collection of a real SolrCloud: HIGHWATER_TEST_SOLR names one that runs already, and a test
 //! that kills Solr starts its own.
 
+mod flights;
+mod gauntlet;
+mod kills;
+mod nodes;
 mod overlay;
+mod restarts;
 mod switch;
 mod writers;
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use crate::lake::{Background, Dice, ITEMS, Lake, batches, eventually, rows, text};
 
@@ -67,16 +73,21 @@ fn unused_name() -> String {
 
 /// What a node answers; nothing, where it does not.
 fn get(node: &str, path: &str) -> Value {
-    answer(reqwest::Client::new().get(format!("{node}{path}")))
+    answer(HTTP.1.get(format!("{node}{path}")))
 }
 
 fn post(node: &str, path: &str, kind: &str, body: String) -> Value {
-    answer(reqwest::Client::new().post(format!("{node}{path}")).header("Content-Type", kind).body(body))
+    answer(HTTP.1.post(format!("{node}{path}")).header("Content-Type", kind).body(body))
 }
 
+/// A connection a question, for a node may have died since the last one.
+static HTTP: LazyLock<(Runtime, reqwest::Client)> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    (runtime, reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap())
+});
+
 fn answer(request: reqwest::RequestBuilder) -> Value {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let body = runtime.block_on(async { request.send().await?.text().await });
+    let body = HTTP.0.block_on(async { request.send().await?.text().await });
     serde_json::from_str(&body.unwrap_or_default()).unwrap_or_default()
 }
 

@@ -16,6 +16,8 @@ use crate::index::bulk::{Answer, of_request};
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long a server may say nothing: a commit that merges, or a collection in the making, takes its time.
 const SILENCE: Duration = Duration::from_secs(120);
+/// What is asked of collections and configsets without changing any.
+const LISTINGS: [&str; 3] = ["LIST", "LISTALIASES", "CLUSTERSTATUS"];
 const FORM: &str = "application/x-www-form-urlencoded";
 /// The handler that finds tombstones and the stamp too, in highwater's own configset.
 pub(super) const EVERYTHING: &str = "/highwater";
@@ -60,6 +62,14 @@ impl<'a> Ask<'a> {
     ) -> Self {
         Self { method: Method::POST, path: path.into(), query, body: Some((kind, body.into())) }
     }
+
+    /// True if nothing changes by it.
+    fn only_reads(&self) -> bool {
+        match &self.body {
+            Some((kind, _)) => *kind == FORM,
+            None => self.query.iter().all(|(key, value)| *key != "action" || LISTINGS.contains(value)),
+        }
+    }
 }
 
 /// Why there is no answer to use.
@@ -100,7 +110,8 @@ impl Client {
         &nodes[self.node.load(Ordering::Relaxed) % nodes.len()]
     }
 
-    /// Sends to one node after the other until one takes the connection, and answers with a success.
+    /// Sends to one node after the other until one takes the connection (what only reads: until one answers), and answers
+    /// with a success.
     pub(super) async fn send(&self, ask: Ask<'_>) -> Result<Response, Trouble> {
         let mut reason = String::new();
         for _ in 0..self.config.urls.len() {
@@ -118,7 +129,7 @@ impl Client {
                     reason = format!("{}: {}", self.base(), root_cause(&error));
                     self.node.fetch_add(1, Ordering::Relaxed);
                     // Whatever may have arrived is not repeated here: who asks decides.
-                    if !error.is_connect() {
+                    if !error.is_connect() && !ask.only_reads() {
                         break;
                     }
                 }

@@ -15,6 +15,7 @@ mod search;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 mod writer;
 mod zip;
 
@@ -62,8 +63,7 @@ impl SolrSink {
             )));
         }
         let version = client.highest_version().await?;
-        let committed = stamped.map(|stamped| stamped.as_of);
-        let writer = Writer::new(Arc::clone(&client), &shape.pipeline, columns, version, committed);
+        let writer = Writer::new(Arc::clone(&client), &shape.pipeline, columns, version, stamped);
         Ok(Self { client, writer })
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::client::{Ask, Client, EVERYTHING, Trouble};
 use super::convert::unhex;
 use super::fields::{HASH, ID, LIVE, SEQUENCE, SOURCE, STAMP, VERSION};
+use super::tombstones::Mark;
 use crate::index::{AsOf, StoredDocument};
 
 /// In a configset made by others, where nothing is filtered.
@@ -24,6 +25,9 @@ pub(super) struct Stamped {
     pub(super) pipeline: String,
     #[serde(flatten)]
     pub(super) as_of: AsOf,
+    /// How old tombstones are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) marks: Vec<Mark>,
 }
 
 impl Client {

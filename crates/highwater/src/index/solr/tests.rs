@@ -136,6 +136,31 @@ async fn a_stale_writer_loses() {
     assert!(matches!(&fault, Fault::Fenced(why) if why.contains("name a new collection")), "{fault:?}");
 }
 
+#[tokio::test]
+async fn old_tombstones_are_purged_and_younger_ones_stay() {
+    let cloud = Cloud::new();
+    let mut sink = cloud.open().await.unwrap();
+    let left = || async {
+        let found = cloud.client().everything(&[("q", "*:*"), ("rows", "10"), ("sort", "id asc")]).await.unwrap();
+        let documents = found["response"]["docs"].as_array().unwrap();
+        documents.iter().map(|one| format!("{} {}", one["id"], one["_hw_del_"])).collect::<Vec<_>>().join(", ")
+    };
+    apply(&mut sink, 2, vec![upsert("a", 1), upsert("b", 1), upsert("c", 1), upsert("d", 1)]).await;
+    apply(&mut sink, 3, vec![Change::Delete("a".into()), Change::Delete("never there".into())]).await;
+    apply(&mut sink, 4, vec![Change::Delete("b".into()), upsert("c", 2)]).await;
+    let all = r#""_hw_stamp_" true, "a" true, "b" true, "c" null, "d" null, "never there" true"#;
+    assert_eq!(left().await, all, "none of them is old");
+    // Another writer, to whom whatever came before it is old.
+    let mut sink = cloud.open().await.unwrap();
+    sink.writer.keep_tombstones(jiff::SignedDuration::ZERO);
+    apply(&mut sink, 5, vec![upsert("c", 3)]).await;
+    assert_eq!(left().await, all, "batch 2 left none");
+    apply(&mut sink, 6, vec![Change::Delete("d".into())]).await;
+    assert_eq!(left().await, r#""_hw_stamp_" true, "c" null, "d" true"#);
+    apply(&mut sink, 7, vec![upsert("a", 7)]).await;
+    assert_eq!(pairs(&sink).await, [("a".into(), 7), ("c".into(), 5)]);
+}
+
 /// A chain that answers with success whatever becomes of its documents, as collections of others have it.
 async fn tolerant() -> Cloud {
     let mut cloud = Cloud::new();
@@ -514,6 +539,23 @@ async fn a_dead_node_is_passed_over_and_a_dead_cloud_is_named() {
 }
 
 /// A server that answers as told, one answer after the other, and then with successes.
+/// As a balancer does whose node is gone.
+#[tokio::test]
+async fn a_node_that_hangs_up_is_passed_over_by_readers() {
+    let mut cloud = Cloud::new();
+    apply(&mut cloud.open().await.unwrap(), 1, vec![upsert("a", 1)]).await;
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    cloud.config.urls.insert(0, format!("http://{}/solr", mute.local_addr().unwrap()));
+    std::thread::Builder::new().spawn(move || mute.incoming().for_each(drop)).unwrap();
+    let searcher = SolrSearcher::open(&cloud.config);
+    assert_eq!(searcher.as_of().await.unwrap(), Some((as_of(1), 1)));
+    let held: Vec<Vec<Pair>> = cloud.open().await.unwrap().pairs().await.unwrap().try_collect().await.unwrap();
+    assert_eq!(held.concat().len(), 1);
+    // What changes something is for who asks to repeat.
+    let update = Ask::post(format!("/{}/update", cloud.config.collection), &[], "application/json", "[]");
+    assert!(matches!(cloud.client().json(update).await, Err(Trouble::Unreachable(_))));
+}
+
 async fn scripted(answers: Vec<wiremock::ResponseTemplate>) -> wiremock::MockServer {
     let server = wiremock::MockServer::start().await;
     let answers = std::sync::Mutex::new(answers.into_iter());

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use highwater_core::Sequence;
 use highwater_core::lease::Lease;
 use highwater_core::ports::{Clock, Fault};
+use jiff::SignedDuration;
+use serde_json::json;
 
 use super::client::{Ask, Client, Trouble};
 use super::convert;
-use super::fields::{CHAIN, Column};
+use super::fields::{CHAIN, Column, DELETED, ID, SEQUENCE, STAMP};
 use super::reading::Stamped;
+use super::tombstones::{self, Mark, Session};
 use crate::clock::SystemClock;
 use crate::index::bulk::{Answer, Outcome, Patience, Transport, deliver};
 use crate::index::{AsOf, Change, Refused};
@@ -43,7 +47,11 @@ pub(super) struct Writer {
     staged: Staged,
     /// The highest version that was ever used.
     version: i64,
-    committed: Option<AsOf>,
+    committed: Option<Stamped>,
+    /// The last batch before this writer's, and when it began by the monotonic clock.
+    begun_after: Option<Sequence>,
+    begun: Duration,
+    tombstones_kept: SignedDuration,
 }
 
 impl Writer {
@@ -52,10 +60,25 @@ impl Writer {
         pipeline: &str,
         columns: BTreeMap<String, Column>,
         version: i64,
-        committed: Option<AsOf>,
+        committed: Option<Stamped>,
     ) -> Self {
-        let (pipeline, patience) = (pipeline.to_owned(), Patience::default());
-        Self { client, pipeline, columns, patience, staged: Staged::Nothing, version, committed }
+        Self {
+            client,
+            pipeline: pipeline.to_owned(),
+            columns,
+            patience: Patience::default(),
+            staged: Staged::Nothing,
+            version,
+            begun_after: committed.as_ref().map(|stamped| stamped.as_of.stamp.sequence),
+            committed,
+            begun: SystemClock.monotonic(),
+            tombstones_kept: tombstones::KEPT,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn keep_tombstones(&mut self, kept: SignedDuration) {
+        self.tombstones_kept = kept;
     }
 
     #[cfg(test)]
@@ -95,7 +118,7 @@ impl Writer {
         let sequence = as_of.stamp.sequence;
         match self.staged {
             Staged::Part => return Err(lost()),
-            Staged::Nothing if self.committed.as_ref() == Some(as_of) => return Ok(()),
+            Staged::Nothing if self.committed.as_ref().is_some_and(|stamped| stamped.as_of == *as_of) => return Ok(()),
             Staged::Batch(staged) if staged != sequence => {
                 return Err(Fault::Internal(format!(
                     "batch {staged} was staged and batch {sequence} is to be committed"
@@ -105,7 +128,8 @@ impl Writer {
         }
         let version = self.next_version(sequence)?;
         self.staged = Staged::Part;
-        let stamped = Stamped { format: 1, pipeline: self.pipeline.clone(), as_of: as_of.clone() };
+        let marks = self.purge(sequence, lease).await?;
+        let stamped = Stamped { format: 1, pipeline: self.pipeline.clone(), as_of: as_of.clone(), marks };
         let text = serde_json::to_string(&stamped)
             .map_err(|error| Fault::Internal(format!("the stamp cannot be written: {error}")))?;
         let body = format!("[{}]", convert::stamp(sequence, version, &text));
@@ -129,8 +153,27 @@ impl Writer {
             }
         }
         self.staged = Staged::Nothing;
-        self.committed = Some(as_of.clone());
+        self.committed = Some(stamped);
         Ok(())
+    }
+
+    /// Takes tombstones away that no writer can be behind, where it is time to. The marks that the stamp is to carry.
+    async fn purge(&self, sequence: Sequence, lease: &dyn Lease) -> Result<Vec<Mark>, Fault> {
+        let marks = self.committed.as_ref().map_or(&[][..], |stamped| &stamped.marks);
+        let age = SignedDuration::try_from(SystemClock.monotonic().saturating_sub(self.begun)).unwrap_or_default();
+        let session = Session { begun_after: self.begun_after, age };
+        let batch = (sequence, SystemClock.now());
+        let (next, purged) = tombstones::advance(marks, batch, session, self.tombstones_kept);
+        let Some(purged) = purged else { return Ok(next) };
+        lease.check()?;
+        match self.client.purge(purged).await {
+            Ok(()) => Ok(next),
+            Err(trouble) => {
+                let error = self.client.fault(trouble);
+                tracing::warn!(%error, "old tombstones could not be taken away; the next batch tries again");
+                Ok(marks.to_vec())
+            }
+        }
     }
 
     pub(super) async fn abandon(&mut self) -> Result<(), Fault> {
@@ -139,7 +182,7 @@ impl Writer {
         }
         self.staged = Staged::Part;
         self.client.make_visible().await.map_err(|trouble| self.client.fault(trouble))?;
-        self.committed = self.client.stamp().await?.map(|stamped| stamped.as_of);
+        self.committed = self.client.stamp().await?;
         self.staged = Staged::Nothing;
         Ok(())
     }
@@ -195,6 +238,12 @@ impl Client {
         // A tolerant chain of others would tell of errors within a success, and not of their kind.
         let query = [("update.chain", CHAIN), ("maxErrors", "0")];
         self.json(Ask::post(path, &query, JSON, body)).await.map(drop)
+    }
+
+    /// Takes away the tombstones of a batch and of all before it. It shows with the next commit.
+    async fn purge(&self, up_to: Sequence) -> Result<(), Trouble> {
+        let query = format!("+{DELETED}:true +{SEQUENCE}:[* TO {up_to}] -{ID}:{STAMP}");
+        self.update(json!({"delete": {"query": query}}).to_string()).await
     }
 }
 

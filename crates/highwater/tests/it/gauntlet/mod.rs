@@ -6,6 +6,7 @@
 
 mod discovery;
 mod files;
+pub mod generations;
 mod keys;
 mod log;
 mod server;

@@ -7,8 +7,19 @@ use serde_json::{Value, json};
 use super::{get, nodes, post, unused_name};
 use crate::lake::{Dice, ITEMS, Lake, text};
 
-const STEPS: u64 = 20;
-const THEIRS: u64 = 2_000;
+/// How much of it.
+struct Size {
+    /// Documents of theirs.
+    theirs: u64,
+    /// Steps of deltas, and rows in each.
+    steps: u64,
+    rows: u64,
+    /// Everything is compared every so many steps, and at the end.
+    compared_every: u64,
+}
+
+/// Documents in a request of theirs.
+const SOME: u64 = 10_000;
 
 /// Their fields, before those that docs/solr.md asks for.
 const SCHEMA: &str = r#"<schema name="theirs" version="1.6"><uniqueKey>id</uniqueKey>
@@ -33,7 +44,7 @@ struct Theirs {
 
 impl Theirs {
     /// As docs/solr.md says: its fields in their schema, its chain in their configuration.
-    fn create() -> Self {
+    fn create(documents: u64) -> Self {
         let theirs = Self { node: nodes().remove(0), name: unused_name() };
         let page = include_str!("../../../../../docs/solr.md");
         let of_page = |from: &str, to: &str| {
@@ -59,20 +70,31 @@ impl Theirs {
         );
         let created = get(&theirs.node, &path);
         assert_eq!(created["responseHeader"]["status"], 0, "{created}");
-        let documents: Vec<Value> = (0..THEIRS)
-            .map(|n| json!({"id": format!("t{n:04}"), "price": n * 7, "shelf": format!("shelf <{n}> \"é\"")}))
-            .collect();
-        let path = format!("/{}/update?commit=true", theirs.name);
-        let put = post(&theirs.node, &path, "application/json", Value::from(documents).to_string());
-        assert_eq!(put["responseHeader"]["status"], 0, "{put}");
+        for first in (0..documents).step_by(SOME as usize) {
+            let some = first..documents.min(first + SOME);
+            let some = some.map(|n| json!({"id": id_of(n), "price": n * 7, "shelf": format!("shelf <{n}> \"é\"")}));
+            let path = format!("/{}/update?commit=true", theirs.name);
+            let put = post(&theirs.node, &path, "application/json", some.collect::<Value>().to_string());
+            assert_eq!(put["responseHeader"]["status"], 0, "{put}");
+        }
         theirs
     }
 
     /// Every document as Solr itself shows it, its version with it: one that was written again has another.
     fn shown(&self) -> BTreeMap<String, String> {
-        let found = get(&self.node, &format!("/{}/select?q=*:*&fq=-_hw_del_:true&fl=*&rows=10000", self.name));
-        let documents = found["response"]["docs"].as_array().unwrap_or_else(|| panic!("{found}"));
-        documents.iter().map(|one| (one["id"].as_str().unwrap().to_owned(), one.to_string())).collect()
+        let (mut shown, mut cursor) = (BTreeMap::new(), "*".to_owned());
+        loop {
+            let query = format!("q=*:*&fq=-_hw_del_:true&fl=*&rows={SOME}&sort=id%20asc&cursorMark={cursor}");
+            let found = get(&self.node, &format!("/{}/select?{query}", self.name));
+            let documents = found["response"]["docs"].as_array().unwrap_or_else(|| panic!("{found}"));
+            shown.extend(documents.iter().map(|one| (one["id"].as_str().unwrap().to_owned(), one.to_string())));
+            let next = found["nextCursorMark"].as_str().unwrap();
+            let next: String = url::form_urlencoded::byte_serialize(next.as_bytes()).collect();
+            if next == cursor {
+                return shown;
+            }
+            cursor = next;
+        }
     }
 
     fn collections(&self) -> Vec<String> {
@@ -104,42 +126,58 @@ fn overlay(theirs: &Theirs) -> Lake {
 
 #[test]
 fn an_overlay_touches_named_ids_only_and_is_not_rebuilt() {
-    let theirs = Theirs::create();
+    overlaid(&Size { theirs: 2_000, steps: 20, rows: 40, compared_every: 1 });
+}
+
+/// `cargo test --test it a_large_overlay -- --ignored --nocapture`
+#[test]
+#[ignore = "takes many minutes; bench/README.md names it"]
+fn a_large_overlay_touches_named_ids_only() {
+    overlaid(&Size { theirs: 100_000, steps: 60, rows: 1_000, compared_every: 6 });
+}
+
+fn id_of(n: u64) -> String {
+    format!("t{n:06}")
+}
+
+fn overlaid(size: &Size) {
+    let theirs = Theirs::create(size.theirs);
     let before = theirs.shown();
-    assert_eq!(before.len() as u64, THEIRS);
+    assert_eq!(before.len() as u64, size.theirs);
     let lake = overlay(&theirs);
     let mut dice = Dice(41);
     // What the deltas say, the newest last: `None` is a deleted row.
     let mut named: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for step in 0..STEPS {
+    for step in 0..size.steps {
         let mut lines = String::new();
-        for _ in 0..40 {
+        for _ in 0..size.rows {
             let id = match dice.roll(2) {
-                0 => format!("t{:04}", dice.roll(THEIRS)),
-                _ => format!("n{:03}", dice.roll(300)),
+                0 => id_of(dice.roll(size.theirs)),
+                _ => format!("n{:05}", dice.roll(size.theirs / 7)),
             };
             let v = (dice.roll(4) > 0).then(|| format!("v{step}-{}", dice.roll(1_000)));
             lines += &format!("{}\n", json!({"id": id, "v": v, "gone": v.is_none()}));
             named.insert(id, v);
         }
         lake.land(&format!("dt=2024-05-01/hr=10/min={step:02}/a.ndjson"), lines);
-        lake.once(&format!("2024-05-01T10:{step:02}:30Z"));
-        let after = theirs.shown();
-        for (id, document) in before.iter().filter(|(id, _)| !named.contains_key(*id)) {
-            assert_eq!(after.get(id), Some(document), "step {step}: nobody named {id}");
+        let report = lake.once(&format!("2024-05-01T10:{step:02}:30Z"));
+        if step % size.compared_every == size.compared_every - 1 || step + 1 == size.steps {
+            let kept = are_equal(&before, &named, &theirs, &lake);
+            println!(
+                "step {step}: {} ids named, {kept} of {} untouched, {}",
+                named.len(),
+                before.len(),
+                report["documents"]
+            );
         }
-        let documents = lake.documents();
-        for (id, v) in &named {
-            let wanted = v.as_ref().map(|v| json!({"id": id, "v": v}));
-            assert_eq!(documents.get(id), wanted.as_ref(), "step {step}");
-        }
-        let kept = before.keys().filter(|id| !named.contains_key(*id)).count();
-        assert_eq!(documents.len(), kept + named.values().flatten().count());
-        assert_eq!(after.keys().collect::<Vec<_>>(), documents.keys().collect::<Vec<_>>());
     }
-    let deleted = before.keys().filter(|id| matches!(named.get(*id), Some(None))).count();
-    let changed = before.keys().filter(|id| matches!(named.get(*id), Some(Some(_)))).count();
-    assert!(deleted > 50 && changed > 150 && named.len() - deleted - changed > 200, "{deleted}, {changed}");
+    let deleted = before.keys().filter(|id| matches!(named.get(*id), Some(None))).count() as u64;
+    let changed = before.keys().filter(|id| matches!(named.get(*id), Some(Some(_)))).count() as u64;
+    let new = named.len() as u64 - deleted - changed;
+    assert!(
+        deleted > size.theirs / 40 && changed > size.theirs / 14 && new > size.theirs / 20,
+        "{deleted}, {changed}, {new}"
+    );
     lake.verify_equal();
 
     let told = [lake.run(&["log", "--json"]), lake.run(&["generations", "--json"])].map(|told| text(&told));
@@ -151,4 +189,25 @@ fn an_overlay_touches_named_ids_only_and_is_not_rebuilt() {
     let again = [lake.run(&["log", "--json"]), lake.run(&["generations", "--json"])].map(|told| text(&told));
     assert_eq!((again, theirs.shown(), theirs.collections()), (told, shown, collections));
     lake.verify_equal();
+}
+
+/// Ids that nobody named are as they were, to the byte; all others are what the rows say. How many are as they were.
+fn are_equal(
+    before: &BTreeMap<String, String>,
+    named: &BTreeMap<String, Option<String>>,
+    theirs: &Theirs,
+    lake: &Lake,
+) -> usize {
+    let (after, documents) = (theirs.shown(), lake.documents());
+    let kept: Vec<&String> = before.keys().filter(|id| !named.contains_key(*id)).collect();
+    for id in &kept {
+        assert_eq!(after.get(*id), before.get(*id), "nobody named {id}");
+    }
+    for (id, v) in named {
+        let wanted = v.as_ref().map(|v| json!({"id": id, "v": v}));
+        assert_eq!(documents.get(id), wanted.as_ref());
+    }
+    assert_eq!(documents.len(), kept.len() + named.values().flatten().count());
+    assert!(after.keys().eq(documents.keys()), "what Solr shows is not what highwater shows");
+    kept.len()
 }

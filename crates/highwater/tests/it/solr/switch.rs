@@ -44,7 +44,7 @@ fn dies_at(fault: Fault, left: &str) {
         least = total.unwrap();
         asked.fetch_add(1, Ordering::Relaxed);
     });
-    proxy.stop_after(Kind::Get, "action=CREATEALIAS", 0, fault);
+    proxy.stop_after(Kind::Change, "action=CREATEALIAS", 0, fault);
     let mut rebuild = lake.spawn(&["rebuild", "--promote"]);
     eventually("the switch", LIMIT, || {
         assert!(rebuild.is_alive(), "{}", rebuild.log());

@@ -118,7 +118,7 @@ fn what_a_dead_writer_sent_and_comes_late_is_repaired_by_the_batch_that_shows_it
     };
     land("a", &[("changed", "1"), ("kept", "1"), ("deleted", "1")]);
     lake.json(&["once", "--json"]);
-    proxy.stop_after(Kind::Other, "update.chain", 0, Fault::Late);
+    proxy.stop_after(Kind::Change, "update.chain", 0, Fault::Late);
     land("a", &[("changed", "2"), ("kept", "2"), ("new", "2")]);
     let mut once = lake.spawn_to("once.log", &["once"]);
     eventually("the request", LIMIT, || proxy.faults().contains_key("late").then_some(()));
