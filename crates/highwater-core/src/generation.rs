@@ -89,7 +89,7 @@ pub struct Follower {
 pub struct CarriedOut {
     /// Its id.
     pub order: String,
-    /// The generation that was begun, or switched to, by it.
+    /// The generation that was begun, switched to or dropped by it.
     pub generation: GenerationName,
 }
 
@@ -166,6 +166,9 @@ pub enum GenerationChange {
         name: GenerationName,
         /// Why.
         reason: String,
+        /// The order that asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<String>,
     },
 }
 
@@ -182,7 +185,7 @@ impl GenerationChange {
                 format!("{what} {} in place of {}{reason}", switch.to, switch.from)
             }
             Self::Switched { to } => format!("{to} is live"),
-            Self::Dropped { name, reason } => format!("{name} dropped: {reason}"),
+            Self::Dropped { name, reason, .. } => format!("{name} dropped: {reason}"),
         }
     }
 }
@@ -236,7 +239,7 @@ impl Generations {
         ours.max_by_key(|(_, follower)| follower.since).map(|(name, _)| name)
     }
 
-    /// The generation that an order began, or switched to; `None` while it is not carried out.
+    /// The generation that an order began, switched to or dropped; `None` while it is not carried out.
     pub fn done_by(&self, order: &str) -> Option<&GenerationName> {
         self.carried_out.iter().find(|done| done.order == order).map(|done| &done.generation)
     }
@@ -299,7 +302,10 @@ impl Generations {
                     self.followers.values_mut().for_each(|follower| follower.promote = false);
                 }
             }
-            GenerationChange::Dropped { name, .. } => {
+            GenerationChange::Dropped { name, order, .. } => {
+                self.note_order(order.as_ref(), name);
+                // An index that nobody had begun counts as one that was: its name is not given again.
+                self.greatest = self.greatest.max(name.number().unwrap_or_default());
                 self.followers.remove(name);
             }
         }
@@ -349,12 +355,21 @@ mod tests {
         }
         assert_eq!((&known.live, &spec, known.former()), (&name(1), &Some(json!("old")), Some(&name(2))));
         known.apply(
-            &GenerationChange::Dropped { name: name(2), reason: "old".into() },
+            &GenerationChange::Dropped { name: name(2), reason: "old".into(), order: None },
             at(30),
             &mut spec,
             &mut documents,
         );
         assert_eq!((known.followers.len(), known.unused()), (0, name(3)));
+    }
+
+    #[test]
+    fn a_name_that_was_dropped_is_not_given_again() {
+        let (mut known, mut spec, mut documents) = (Generations::default(), None, 0);
+        let order = Some("o1".to_owned());
+        let dropped = GenerationChange::Dropped { name: name(7), reason: "left over".into(), order };
+        known.apply(&dropped, at(1), &mut spec, &mut documents);
+        assert_eq!((known.unused(), known.done_by("o1")), (name(8), Some(&name(7))));
     }
 
     #[test]

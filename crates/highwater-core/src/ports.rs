@@ -203,13 +203,24 @@ pub enum Order {
         /// Why, for the log.
         reason: String,
     },
+    /// Take a generation away that nobody needs: a candidate, or an index that the log does not name.
+    Drop {
+        /// As above.
+        id: String,
+        /// Which.
+        name: GenerationName,
+        /// Why, for the log.
+        reason: String,
+    },
 }
 
 impl Order {
     /// The name by which the log knows that it was carried out; `None` where doing it twice is doing it once.
     pub fn id(&self) -> Option<&str> {
         match self {
-            Self::Rebuild { id, .. } | Self::Promote { id, .. } | Self::Rollback { id, .. } => Some(id),
+            Self::Rebuild { id, .. } | Self::Promote { id, .. } | Self::Rollback { id, .. } | Self::Drop { id, .. } => {
+                Some(id)
+            }
             Self::AcceptRemovals { .. } | Self::Retry { .. } => None,
         }
     }

@@ -58,7 +58,13 @@ fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
             let stop = stop(Exit::Failure)?;
             block_on(commands::rollback(config(cli)?, args, stop, output))?
         }
-        Command::Generations(format) => block_on(commands::generations(config(cli)?, *format, output))?,
+        Command::Generations(args) => match &args.drop {
+            None => block_on(commands::generations(config(cli)?, args.format, output))?,
+            Some(name) => {
+                let stop = stop(Exit::Failure)?;
+                block_on(commands::drop_generation(config(cli)?, (name, args), stop, output))?
+            }
+        },
         Command::Status(format) => block_on(commands::status(config(cli)?, *format, output))?,
         Command::Log(args) => block_on(commands::log(config(cli)?, args, output))?,
         Command::Holes(args) => block_on(commands::holes(config(cli)?, args, output))?,

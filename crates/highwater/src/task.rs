@@ -41,6 +41,11 @@ where
     tokio::task::spawn_blocking(work).await.map_err(|error| Fault::Internal(format!("a worker thread died: {error}")))
 }
 
+/// Runs blocking work on this very thread, whose other tasks go elsewhere: whoever aborts its task waits for it.
+pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
 /// How long what is left of a command's work is waited for at its end.
 const LAST_WORK: Duration = Duration::from_millis(100);
 
@@ -65,6 +70,67 @@ pub fn apart<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) 
     let runtime = runtime.map_err(|error| Fault::Internal(format!("no runtime could be started: {error}")))?;
     let thread = std::thread::Builder::new().spawn(move || runtime.block_on(work()));
     thread.map(drop).map_err(|error| Fault::Internal(format!("a thread could not be run: {error}")))
+}
+
+/// How much nicer those threads are than the process: a tenth of a core is theirs where everybody wants it.
+#[cfg(target_os = "linux")]
+const NICER: i32 = 10;
+/// Nobody is nicer.
+#[cfg(target_os = "linux")]
+const NICEST: i32 = 19;
+
+/// One thread for tasks, and others for blocking work, that give way to all the rest: for work that nobody waits for.
+/// Threads that they start give way too.
+pub struct Behind(Option<tokio::runtime::Runtime>);
+
+impl Behind {
+    /// Starts them.
+    pub fn start() -> Result<Self, Fault> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().thread_stack_size(STACK_BYTES / 4).on_thread_start(give_way());
+        let runtime = builder.build();
+        let failed = |error| Fault::Internal(format!("no runtime could be started: {error}"));
+        runtime.map(|runtime| Self(Some(runtime))).map_err(failed)
+    }
+
+    /// Starts a task there.
+    pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match &self.0 {
+            Some(runtime) => runtime.spawn(work),
+            None => spawn(work),
+        }
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // As at a command's end; and a thread of one runtime may not wait for another.
+            _ = deep(move || runtime.shutdown_timeout(LAST_WORK));
+        }
+    }
+}
+
+/// Has the thread that runs it give way to the one that asks for it here. A thread begins as nice as the one that starts it.
+#[cfg(target_os = "linux")]
+fn give_way() -> impl Fn() {
+    use rustix::process::{getpriority_process, setpriority_process};
+    let nice = getpriority_process(None).unwrap_or_default();
+    move || {
+        if let Err(error) = setpriority_process(None, (nice + NICER).min(NICEST)) {
+            tracing::debug!(%error, "a thread could not be made to give way");
+        }
+    }
+}
+
+/// Elsewhere it would be the whole process that gives way.
+#[cfg(not(target_os = "linux"))]
+fn give_way() -> impl Fn() {
+    || {}
 }
 
 /// Runs a command's work to its end on a runtime of its own, with a worker for each core.

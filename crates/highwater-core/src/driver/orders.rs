@@ -32,7 +32,7 @@ impl Driver {
                 .any(|(name, lister)| is_meant(source.as_ref(), name) && lister.view().failures().next().is_some()),
             Order::Retry { .. } => true,
             // Whoever attends to the generations finds these by itself.
-            Order::Rebuild { .. } | Order::Promote { .. } | Order::Rollback { .. } => false,
+            Order::Rebuild { .. } | Order::Promote { .. } | Order::Rollback { .. } | Order::Drop { .. } => false,
         });
         waiting
     }

@@ -196,7 +196,7 @@ fn every_change_of_generations_is_read_back_as_it_was_written() {
         GenerationChange::Judged { judgement },
         GenerationChange::Switching { switch },
         GenerationChange::Switched { to: name.clone() },
-        GenerationChange::Dropped { name, reason },
+        GenerationChange::Dropped { name, reason, order: None },
     ] {
         let record = record(3, 1, Body::Generation { change });
         let json = serde_json::to_string_pretty(&record).unwrap();

@@ -78,8 +78,11 @@ pub enum Command {
     /// Make the former index live again: it was kept fresh
     #[command(after_help = "Example:\n  highwater rollback --reason 'searches for shoes find socks'")]
     Rollback(RollbackArgs),
-    /// List the indexes of the pipeline: live, candidate, former
-    Generations(Format),
+    /// List the indexes of the pipeline: live, candidate, former; or drop one that nobody needs
+    #[command(
+        after_help = "A candidate can be dropped, and an index that the log does not name; the live one and one kept for a rollback cannot.\n\nExamples:\n  highwater generations --json\n  highwater generations --drop g3 --reason 'the wrong analyzer'"
+    )]
+    Generations(GenerationsArgs),
     /// Tell how fresh the index is, and what stands in its way
     Status(Format),
     /// List the last records of the batch log
@@ -215,6 +218,20 @@ pub struct PromoteArgs {
 pub struct RollbackArgs {
     /// Why, for the log
     #[arg(long, default_value = "asked for", value_name = "WORDS")]
+    pub reason: String,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `generations`.
+#[derive(Clone, Debug, Args)]
+pub struct GenerationsArgs {
+    /// Drop this one, and free its disk
+    #[arg(long, value_name = "NAME")]
+    pub drop: Option<String>,
+    /// Why it is dropped, for the log
+    #[arg(long, default_value = "asked for", value_name = "WORDS", requires = "drop")]
     pub reason: String,
     /// How to report.
     #[command(flatten)]
@@ -388,6 +405,8 @@ mod tests {
             "once",
             "once --accept-removals --now 2026-05-01T00:00:00Z",
             "accept-removals ads --json",
+            "generations --json",
+            "generations --drop g2 --reason why",
             "status",
             "log --limit 3",
             "holes --all --json",

@@ -15,21 +15,23 @@ use highwater_core::receipt::Alarm;
 use tokio::task::JoinHandle;
 
 use super::executor::{Engine, Outgrown};
-use super::follow::Following;
+use super::follow::{Following, Terms};
 use super::gates::{self, Verdict};
 use super::pipeline::Pipeline;
-use super::progress::Progress;
-use crate::task;
+use super::progress::Audience;
+use crate::task::{self, Behind};
 
 /// How often orders are looked for. Each look is a request to the state's store.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// When an index that could not be deleted is tried again.
+const DELETE_AGAIN: Duration = Duration::from_secs(2);
 /// How long batches wait for a follower's last step before a switch. One that takes longer is tried again later.
 const LAST_STEP: Duration = Duration::from_secs(30);
 
 /// Attends to the generations of one pipeline, for as long as its process writes it.
 pub(super) struct Attendant {
     pipeline: Pipeline,
-    progress: Arc<dyn Progress>,
+    audience: Audience,
     followers: BTreeMap<GenerationName, Following>,
     looked: Option<Duration>,
     /// What is to be live as soon as it holds the last batch.
@@ -47,6 +49,9 @@ pub(super) struct Attendant {
     stuck: Option<String>,
     /// The engine of what was switched to.
     successor: Option<Engine>,
+    /// What was dropped, and is not yet deleted.
+    leaving: Vec<JoinHandle<()>>,
+    terms: Terms,
 }
 
 /// An operator's wish.
@@ -74,10 +79,12 @@ struct Asked {
 }
 
 impl Attendant {
-    pub(super) fn new(pipeline: Pipeline, progress: Arc<dyn Progress>) -> Self {
-        Self {
+    pub(super) fn new(pipeline: Pipeline, audience: Audience) -> Result<Self, Fault> {
+        let (behind, share) = (Behind::start()?, pipeline.share(false));
+        let terms = Terms { behind, share, progress: audience.followers.clone(), clock: pipeline.clock.clone() };
+        Ok(Self {
             pipeline,
-            progress,
+            audience,
             followers: BTreeMap::new(),
             looked: None,
             wanted: None,
@@ -89,7 +96,9 @@ impl Attendant {
             failing: None,
             stuck: None,
             successor: None,
-        }
+            leaving: Vec::new(),
+            terms,
+        })
     }
 
     /// A session begins, with that engine for the live generation.
@@ -98,12 +107,18 @@ impl Attendant {
         self.stuck = None;
     }
 
-    /// After a switch: the engine of what is live now; the one that was goes on as a follower.
+    /// After a switch: the engine of what is live now, with the live one's share of the machine; the one that was goes on
+    /// as a follower.
     pub(super) fn change_over(&mut self, from: &GenerationName, former: Engine) -> Option<Engine> {
-        let successor = self.successor.take()?;
-        let following = Following::start(from, former, self.pipeline.clock.clone());
-        self.followers.insert(from.clone(), following);
-        Some(successor)
+        let mut successor = self.successor.take()?;
+        self.followers.insert(from.clone(), Following::start(from, former, &self.terms));
+        match successor.assume(self.pipeline.share(true), self.audience.live.clone()) {
+            Ok(()) => Some(successor),
+            Err(fault) => {
+                tracing::warn!(error = %fault, "what is live now begins without what was read for it");
+                None
+            }
+        }
     }
 
     /// Ends whatever follows a generation that is live now.
@@ -126,8 +141,8 @@ impl Attendant {
             if self.followers.contains_key(name) {
                 continue;
             }
-            let engine = self.pipeline.follower(name, follower.spec.as_ref(), self.progress.clone())?;
-            self.followers.insert(name.clone(), Following::start(name, engine, self.pipeline.clock.clone()));
+            let engine = self.pipeline.follower(name, follower.spec.as_ref(), self.audience.followers.clone())?;
+            self.followers.insert(name.clone(), Following::start(name, engine, &self.terms));
         }
         let aimless = self.followers.values().filter(|following| !following.aims_at(state.stamp, driver.lease()));
         let aimless: Vec<&Following> = aimless.collect();
@@ -139,7 +154,7 @@ impl Attendant {
     }
 
     /// Takes up what operators ordered.
-    async fn heed_orders(&mut self, driver: &Driver, ports: Ports<'_>) -> Result<(), Fault> {
+    async fn heed_orders(&mut self, driver: &mut Driver, ports: Ports<'_>) -> Result<(), Fault> {
         let now = self.pipeline.clock.monotonic();
         if self.looked.is_some_and(|looked| now < looked + LOOK_EVERY) {
             return Ok(());
@@ -173,6 +188,15 @@ impl Attendant {
                     let (to, forced) = (to.clone(), Some(reason.clone()));
                     self.wish(Wanted { to, rollback: true, forced, order: order.clone() });
                 }
+                Order::Drop { name, reason, .. } => {
+                    if let Some(why) = self.pipeline.is_needed(generations, name).await? {
+                        self.refuse(ports, &order, &why).await?;
+                        continue;
+                    }
+                    let id = order.id().map(str::to_owned);
+                    self.drop_one(driver, ports, name.clone(), (reason.clone(), id)).await?;
+                    ports.orders.done(std::slice::from_ref(&order)).await?;
+                }
                 Order::AcceptRemovals { .. } | Order::Retry { .. } => {}
             }
         }
@@ -197,9 +221,9 @@ impl Attendant {
             return Ok(());
         }
         let name = state.generations.unused();
-        let mut engine = self.pipeline.follower(&name, None, self.progress.clone())?;
+        let mut engine = self.pipeline.follower(&name, None, self.audience.followers.clone())?;
         let (inputs, home) = (engine.inputs(state), self.pipeline.home.clone());
-        let task = task::spawn(async move {
+        let task = self.terms.behind.spawn(async move {
             home.can_grow().await?;
             let moved = engine.prepare(&inputs).await?;
             if let Some((source, path)) = moved.first() {
@@ -229,13 +253,13 @@ impl Attendant {
             }
         };
         while let Some(name) = driver.state().generations.candidate().cloned() {
-            self.drop_one(driver, ports, name, "another one is begun".into()).await?;
+            self.drop_one(driver, ports, name, ("another one is begun".into(), None)).await?;
         }
         let Asked { reason, promote, order } = asked;
         let id = order.as_ref().and_then(|order| Some(order.id()?.to_owned()));
         let change = GenerationChange::Begun { name: name.clone(), spec, reason, promote, order: id };
         self.change(driver, ports, change).await?;
-        let following = Following::start(&name, engine, self.pipeline.clock.clone());
+        let following = Following::start(&name, engine, &self.terms);
         self.followers.insert(name, following);
         match order {
             Some(order) => ports.orders.done(std::slice::from_ref(&order)).await,
@@ -248,19 +272,32 @@ impl Attendant {
         driver: &mut Driver,
         ports: Ports<'_>,
         name: GenerationName,
-        reason: String,
+        (reason, order): (String, Option<String>),
     ) -> Result<(), Fault> {
-        self.change(driver, ports, GenerationChange::Dropped { name: name.clone(), reason }).await?;
-        if let Some(following) = self.followers.remove(&name) {
-            following.abandon().await;
+        self.change(driver, ports, GenerationChange::Dropped { name: name.clone(), reason, order }).await?;
+        if let Some((_, task)) = self.judging.take_if(|(judged, _)| *judged == name) {
+            task.abort();
         }
         if self.wanted.as_ref().is_some_and(|wanted| wanted.to == name) {
             self.finish_wish(ports).await;
         }
-        if let Err(fault) = self.pipeline.home.delete(&name).await {
-            tracing::warn!(generation = %name, error = %fault, "its index could not be deleted; the next start tries again");
-        }
+        // Its merges may have to end first: batches do not wait for that.
+        let (following, pipeline) = (self.followers.remove(&name), self.pipeline.clone());
+        self.leaving.retain(|task| !task.is_finished());
+        self.leaving.push(task::spawn(async move {
+            if let Some(following) = following {
+                following.abandon().await;
+            }
+            pipeline.delete(&name).await;
+        }));
         Ok(())
+    }
+
+    /// Waits until what was dropped is deleted.
+    pub(super) async fn see_off(&mut self) {
+        for task in self.leaving.drain(..) {
+            _ = task.await;
+        }
     }
 
     /// Former generations leave when they were kept long enough.
@@ -274,7 +311,7 @@ impl Attendant {
         let over: Vec<GenerationName> = over.map(|(name, _)| name.clone()).collect();
         for name in over {
             if self.wanted.as_ref().is_none_or(|wanted| wanted.to != name) {
-                self.drop_one(driver, ports, name, "keep_hot is over".into()).await?;
+                self.drop_one(driver, ports, name, ("keep_hot is over".into(), None)).await?;
             }
         }
         Ok(())
@@ -324,7 +361,8 @@ impl Attendant {
         let reached = standing.reached.filter(|_| standing.lacking.is_empty());
         if let (None, Some(stamp), false) = (&self.judging, reached, settled) {
             let (pipeline, live, candidate) = (self.pipeline.clone(), state.generations.live.clone(), name.clone());
-            let verdict = task::spawn(async move { gates::judge(&pipeline, &live, &candidate, stamp).await });
+            let verdict =
+                self.terms.behind.spawn(async move { gates::judge(&pipeline, &live, &candidate, stamp).await });
             self.judging = Some((name, verdict));
         }
         Ok(())
@@ -529,6 +567,32 @@ pub(super) async fn end_switch(pipeline: &Pipeline, log: &dyn BatchLog, claimed:
 }
 
 impl Pipeline {
+    /// Deletes an index that was dropped; a thread may still write to it for a moment.
+    async fn delete(&self, name: &GenerationName) {
+        for is_last in [false, false, true] {
+            match self.home.delete(name).await {
+                Ok(()) => return,
+                Err(_) if !is_last => self.clock.sleep(DELETE_AGAIN).await,
+                Err(fault) => {
+                    tracing::warn!(generation = %name, error = %fault, "its index could not be deleted; the next start tries again");
+                }
+            }
+        }
+    }
+
+    /// Why a generation cannot be dropped; `None` if it can.
+    pub(super) async fn is_needed(&self, known: &Generations, name: &GenerationName) -> Result<Option<String>, Fault> {
+        Ok(match known.followers.get(name).map(|follower| follower.role) {
+            _ if known.live == *name => Some(format!("{name} is live")),
+            Some(Role::Candidate) => None,
+            Some(Role::Former) => Some(format!(
+                "{name} is kept so that a rollback is instant; `keep_hot` of [generations] says for how long"
+            )),
+            None if self.home.all().await?.contains(name) => None,
+            None => Some(format!("there is no generation {name}")),
+        })
+    }
+
     /// At a session's beginning: readers see what the log calls live. Somebody may have changed the name, or a record was
     /// lost.
     pub(super) async fn point_at_live(&self, live: &GenerationName) -> Result<(), Fault> {

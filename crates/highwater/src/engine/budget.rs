@@ -14,6 +14,17 @@ const WRITER_MAX: u64 = 512 << 20;
 /// Temporary folders are named by it, the process and a random part.
 const PREFIX: &str = "highwater-spill-";
 
+/// How much of the machine one generation's engine may use, and in which role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its batches are what readers wait for.
+    pub is_live: bool,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Threads.
+    pub cores: usize,
+}
+
 /// A pipeline's share of the machine.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -35,19 +46,23 @@ impl Budget {
         let folder = tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", std::process::id())).tempdir();
         let folder =
             folder.map_err(|error| Fault::Unavailable(format!("no temporary folder could be made: {error}")))?;
+        Ok(Self::within(Arc::new(folder), memory_bytes, cores))
+    }
+
+    /// Another share, in the same folder.
+    pub fn resized(&self, share: Share) -> Self {
+        Self::within(self.folder.clone(), share.memory_bytes, share.cores)
+    }
+
+    fn within(folder: Arc<TempDir>, memory_bytes: u64, cores: usize) -> Self {
         let query = Resources {
             memory_bytes: memory_bytes / 2,
             target_partitions: cores,
             temp_folder: folder.path().to_owned(),
             frugal: false,
         };
-        Ok(Self {
-            cores,
-            cache_bytes: memory_bytes / 8 * 3,
-            writer_bytes: (memory_bytes / 8).min(WRITER_MAX),
-            query,
-            folder: Arc::new(folder),
-        })
+        let (cache_bytes, writer_bytes) = (memory_bytes / 8 * 3, (memory_bytes / 8).min(WRITER_MAX));
+        Self { cores, cache_bytes, writer_bytes, query, folder }
     }
 
     /// Where what does not fit into memory goes; removed with the last copy of the budget.

@@ -11,7 +11,7 @@ use highwater_core::ports::{Attempt, Committed, Executed, Executor, Fault, Sourc
 use highwater_core::receipt::{Mode, Quarantined, Receipt, RejectedRow};
 use highwater_core::{FileVersion, Sequence, SourceName, Timestamp};
 
-use super::budget::Budget;
+use super::budget::{Budget, Share};
 use super::difference::{Absent, Difference, Held, Pairs};
 use super::progress::Progress;
 use super::reading::{Read, Reader};
@@ -32,6 +32,8 @@ const BLOCKS_AHEAD: usize = 4;
 const LOOKS: u32 = 3;
 /// How many changes are staged at once.
 const STAGE_BLOCK: usize = 4096;
+/// After how many changes of a first fill the sink keeps what it has: so much is done again after a crash.
+const CHECKPOINT: usize = 30_000;
 
 /// Computes and commits batches of one pipeline, into one generation.
 pub struct Engine {
@@ -45,6 +47,8 @@ pub struct Engine {
     cache: PartCache,
     budget: Budget,
     progress: Arc<dyn Progress>,
+    /// How many documents it is about to compute, as far as that is known.
+    expected: u64,
     stored: Option<Spec>,
     ready: Option<Ready>,
     sink: Option<Box<dyn Sink>>,
@@ -116,6 +120,7 @@ impl Engine {
             cache,
             budget,
             progress,
+            expected: 0,
             stored,
             ready: None,
             sink: None,
@@ -182,6 +187,27 @@ impl Engine {
     /// The generation that it keeps.
     pub(super) fn generation(&self) -> &GenerationName {
         &self.generation
+    }
+
+    /// Goes on in another role, within that one's share. The index is opened anew: its threads are of the former role.
+    pub(super) fn assume(&mut self, share: Share, progress: Arc<dyn Progress>) -> Result<(), Fault> {
+        self.close();
+        (self.is_live, self.progress, self.expected, self.told) = (share.is_live, progress, 0, None);
+        self.budget = self.budget.resized(share);
+        self.reader.resize(share.cores);
+        self.cache.resize(self.budget.cache_bytes).map_err(|error| Fault::Unavailable(error.to_string()))
+    }
+
+    /// Lets go of the index, once whatever it does in the background has ended.
+    pub(super) fn close(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            task::in_place(|| drop(sink));
+        }
+    }
+
+    /// So many documents are to be computed next, or about as many.
+    pub(super) fn expect(&mut self, documents: u64) {
+        self.expected = documents;
     }
 
     /// Forgets what a step that failed has staged: it takes room.
@@ -366,8 +392,11 @@ impl Engine {
         };
         let mut difference = Difference::new(Pairs::new(sink.pairs().await?), absent, &attempt.void);
         let mut receipt = Receipt { mode: Mode::Full, add_only, ..Receipt::default() };
-        let mut stage = Stage { sequence: attempt.sequence, lease, pending: Vec::new() };
-        self.progress.begin("computing documents", 0);
+        let is_fill = !self.is_live && sink.as_of().await?.is_none();
+        let mut stage = Stage { sequence: attempt.sequence, lease, pending: Vec::new(), is_fill, unkept: 0 };
+        let phase = "computing documents";
+        let phase = if self.is_live { phase.to_owned() } else { format!("{}: {phase}", self.generation) };
+        self.progress.begin(&phase, self.expected);
         let documents = ready.compiled.documents(tables, attempt.watermark, &self.budget.query);
         let mut documents = task::ahead(documents, BLOCKS_AHEAD);
         let mut applying = 0;
@@ -436,6 +465,10 @@ struct Stage<'a> {
     sequence: Sequence,
     lease: &'a dyn Lease,
     pending: Vec<Change>,
+    /// Nothing was ever committed, and readers see another generation.
+    is_fill: bool,
+    /// Changes since the last checkpoint.
+    unkept: usize,
 }
 
 impl Stage<'_> {
@@ -456,7 +489,12 @@ impl Stage<'_> {
         if self.pending.is_empty() || self.pending.len() < keep_below {
             return Ok(());
         }
+        self.unkept += self.pending.len();
         let refused = sink.stage(self.sequence, std::mem::take(&mut self.pending), self.lease).await?;
+        if self.is_fill && self.unkept >= CHECKPOINT {
+            sink.checkpoint(self.lease).await?;
+            self.unkept = 0;
+        }
         receipt.upserts -= refused.len() as u64;
         receipt.rejected_rows += refused.len() as u64;
         let mut rows = Vec::new();

@@ -12,8 +12,10 @@ use highwater_core::ports::{Attempt, Clock, Executed, Executor as _, Fault, Sour
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::budget::Share;
 use super::executor::Engine;
-use crate::task;
+use super::progress::Progress;
+use crate::task::Behind;
 
 /// How long a follower waits after a failure; then twice as long, up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -46,6 +48,14 @@ struct Aim {
     lease: Arc<dyn Lease>,
 }
 
+/// What followers work with.
+pub(super) struct Terms {
+    pub behind: Behind,
+    pub share: Share,
+    pub progress: Arc<dyn Progress>,
+    pub clock: Arc<dyn Clock>,
+}
+
 /// A follower at work.
 pub(super) struct Following {
     aim: Option<watch::Sender<Option<Aim>>>,
@@ -62,11 +72,18 @@ impl Drop for Following {
 }
 
 impl Following {
-    pub(super) fn start(name: &GenerationName, engine: Engine, clock: Arc<dyn Clock>) -> Self {
+    /// Takes an engine up, whatever it was before.
+    pub(super) fn start(name: &GenerationName, mut engine: Engine, terms: &Terms) -> Self {
         let (aim, aims) = watch::channel(None);
         let (stands, standing) = watch::channel(Standing::default());
-        let name = name.clone();
-        let task = task::spawn(async move { follow(&name, engine, aims, &stands, &*clock).await });
+        let (name, clock) = (name.clone(), terms.clock.clone());
+        let (share, progress) = (terms.share, terms.progress.clone());
+        let task = terms.behind.spawn(async move {
+            if let Err(fault) = engine.assume(share, progress) {
+                tracing::warn!(generation = %name, error = %fault, "a generation follows with what it had as the live one");
+            }
+            follow(&name, engine, aims, &stands, &*clock).await
+        });
         Self { aim: Some(aim), standing, task: Some(task) }
     }
 
@@ -126,12 +143,17 @@ async fn follow(
         match aim.filter(|aim| aim.state.stamp.is_some() && aim.state.stamp != reached) {
             None => {
                 if aims.changed().await.is_err() {
+                    engine.close();
                     return engine;
                 }
             }
             Some(aim) => match engine.follow(&aim.state, &*aim.lease).await {
                 Ok(standing) => {
                     pause = FIRST_PAUSE;
+                    // The merges of a fill end before it counts: no switch waits for them.
+                    if reached.is_none() {
+                        engine.close();
+                    }
                     stands.send_replace(standing);
                 }
                 Err(fault) => {
@@ -162,12 +184,16 @@ impl Engine {
             unseen: Vec::new(),
             void: state.void.clone(),
         };
+        self.expect(state.documents);
         let mut give_up: Vec<(SourceName, Arc<str>)> = Vec::new();
         loop {
             match self.execute(&attempt, &give_up, lease).await? {
                 Executed::Committed(committed) => {
                     self.recorded();
                     let receipt = committed.receipt;
+                    let (upserts, deletes, unchanged) = (receipt.upserts, receipt.deletes, receipt.unchanged);
+                    let generation = self.generation();
+                    tracing::info!(%generation, sequence = %stamp.sequence, upserts, deletes, unchanged, "a generation follows");
                     return Ok(Standing {
                         reached: Some(stamp),
                         documents: receipt.documents,

@@ -23,6 +23,6 @@ pub use executor::Engine;
 pub use gates::GateReport;
 pub use hold::Hold;
 pub use pipeline::{Access, LookAhead, Pipeline, Reports};
-pub use progress::{Progress, Silent};
+pub use progress::{Audience, Progress, Silent};
 pub use spec::{Ready, SpecError};
 pub use view::{LiveState, View, batch_report, percentiles};

@@ -23,11 +23,11 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 
 use super::attend::{Attendant, end_switch};
-use super::budget::Budget;
+use super::budget::{Budget, Share};
 use super::executor::Engine;
 use super::hold::Hold;
 use super::orders::Accepting;
-use super::progress::{Progress, Silent};
+use super::progress::{Audience, Progress, Silent};
 use super::view::batch_report;
 use crate::config::{Config, Location, OnLag, OnMaxUptime, Retain, SourceConfig, TableKind};
 use crate::index::{self, Home};
@@ -137,7 +137,9 @@ impl Pipeline {
             tick = driver.tick(ports, &mut engine, Look::Everything).await;
         }
         if tick.is_ok() {
-            Attendant::new(self.clone(), Arc::new(Silent)).retire(&mut driver, ports).await?;
+            let mut attendant = Attendant::new(self.clone(), Audience::none())?;
+            attendant.retire(&mut driver, ports).await?;
+            attendant.see_off().await;
         }
         if !driver.is_broken() {
             hold.release().await;
@@ -150,12 +152,13 @@ impl Pipeline {
         &self,
         hold: &mut Hold,
         reports: &mut dyn Reports,
-        progress: Arc<dyn Progress>,
+        audience: Audience,
         stop: impl Future<Output = ()>,
     ) -> Result<(), Fault> {
         tokio::pin!(stop);
         let mut engine: Option<Engine> = None;
-        let mut attendant = Attendant::new(self.clone(), progress.clone());
+        let progress = audience.live.clone();
+        let mut attendant = Attendant::new(self.clone(), audience)?;
         let mut pause = self.config.pipeline.poll;
         let mut begun = self.clock.monotonic();
         loop {
@@ -187,8 +190,9 @@ impl Pipeline {
                     }
                     match ended {
                         Ok(Ended::Switched) => {
-                            let former = engine.take();
-                            engine = former.and_then(|former| attendant.change_over(&live, former));
+                            if let Some(former) = engine.take() {
+                                engine = attendant.change_over(&live, former);
+                            }
                             continue;
                         }
                         Ok(Ended::Retired) if restart => {
@@ -296,31 +300,41 @@ impl Pipeline {
 
     /// The engine of the live generation.
     pub(super) fn engine(&self, progress: Arc<dyn Progress>, state: &PipelineState) -> Result<Engine, Fault> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let memory = self.config.pipeline.memory_bytes;
-        self.engine_of((&state.generations.live, true), state.spec.as_ref(), progress, (memory, cores))
+        self.engine_of(&state.generations.live, state.spec.as_ref(), progress, self.share(true))
     }
 
-    /// The engine of a generation that is not live: on one core and a quarter of the memory, so that the live one's batches
-    /// find theirs.
+    /// A live generation may use the machine. One that follows has one core and a quarter of the memory, so that the live
+    /// one's batches find theirs.
+    pub(super) fn share(&self, is_live: bool) -> Share {
+        let memory_bytes = self.config.pipeline.memory_bytes;
+        match is_live {
+            true => {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                Share { is_live, memory_bytes, cores }
+            }
+            false => Share { is_live, memory_bytes: memory_bytes / 4, cores: 1 },
+        }
+    }
+
+    /// The engine of a generation that is not live.
     pub(super) fn follower(
         &self,
         name: &GenerationName,
         spec: Option<&serde_json::Value>,
         progress: Arc<dyn Progress>,
     ) -> Result<Engine, Fault> {
-        self.engine_of((name, false), spec, progress, (self.config.pipeline.memory_bytes / 4, 1))
+        self.engine_of(name, spec, progress, self.share(false))
     }
 
     fn engine_of(
         &self,
-        (name, is_live): (&GenerationName, bool),
+        name: &GenerationName,
         spec: Option<&serde_json::Value>,
         progress: Arc<dyn Progress>,
-        (memory_bytes, cores): (u64, usize),
+        share: Share,
     ) -> Result<Engine, Fault> {
-        let budget = Budget::new(memory_bytes, cores)?;
-        let index = (self.home.clone(), name.clone(), is_live);
+        let budget = Budget::new(share.memory_bytes, share.cores)?;
+        let index = (self.home.clone(), name.clone(), share.is_live);
         Engine::new(self.config.clone(), self.stores.clone(), index, budget, progress, spec)
     }
 

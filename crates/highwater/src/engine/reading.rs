@@ -79,6 +79,11 @@ impl Reader {
         Ok(Self { stores, sources, cores, fetched: Mutex::default() })
     }
 
+    /// Reads so many files at once from now on.
+    pub fn resize(&mut self, cores: usize) {
+        self.cores = cores;
+    }
+
     /// Learns the columns of one source's files. Files that cannot be read teach nothing, and are named; those that are
     /// not what was listed are the answer.
     pub async fn learn(

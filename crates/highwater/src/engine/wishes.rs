@@ -13,7 +13,7 @@ use highwater_core::ports::{Fault, Order, Orders as _};
 
 use super::gates::GateReport;
 use super::pipeline::{Pipeline, Reports};
-use super::progress::Progress;
+use super::progress::{Audience, Progress, Silent};
 use crate::nonce::nonce;
 use crate::report::{GenerationReport, GenerationsReport, JudgementReport};
 
@@ -23,12 +23,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often it is tried whether the other process is gone.
 const TRY_EVERY: Duration = Duration::from_secs(2);
 
+/// How often it is looked whether an index that was dropped is gone.
+const LOOKS_FOR_AN_END: u32 = 120;
+
 /// What a command waits for.
 enum Goal {
     /// The candidate that the order began is judged, or live where that was asked for.
     Rebuilt { promote: bool },
     /// This one is live.
     Live(GenerationName),
+    /// This one is gone, from the log and from the index's home.
+    Dropped(GenerationName),
 }
 
 impl Goal {
@@ -37,12 +42,15 @@ impl Goal {
         let gone = |name: &GenerationName| {
             let gone = known.live != *name && !known.followers.contains_key(name);
             gone.then(|| {
-                Err(Fault::Data(format!("generation {name} is not there any more: another one took its place")))
+                Err(Fault::Data(format!(
+                    "generation {name} is not there any more: it was dropped, or another one took its place"
+                )))
             })
         };
         match self {
             Self::Live(name) if known.live == *name => Some(Ok(())),
             Self::Live(name) => gone(name),
+            Self::Dropped(_) => known.done_by(order.id()?).map(|_| Ok(())),
             Self::Rebuilt { promote } => {
                 let name = known.done_by(order.id()?)?;
                 match known.judgement(name) {
@@ -133,6 +141,25 @@ impl Pipeline {
         self.carry_out(order, Goal::Live(name), reports, progress, stop).await
     }
 
+    /// Takes a generation away that nobody needs, and frees its disk.
+    pub async fn drop_generation(
+        &self,
+        name: &str,
+        reason: &str,
+        reports: &mut dyn Reports,
+        progress: Arc<dyn Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<GenerationsReport, Fault> {
+        let name = GenerationName::parse(name)
+            .ok_or_else(|| Fault::Invalid(format!("{name:?} is no generation's name: they are g1, g2, …")))?;
+        let known = self.load().await?.state.generations;
+        if let Some(why) = self.is_needed(&known, &name).await? {
+            return Err(Fault::Data(why));
+        }
+        let order = Order::Drop { id: nonce(), name: name.clone(), reason: reason.to_owned() };
+        self.carry_out(order, Goal::Dropped(name), reports, progress, stop).await
+    }
+
     async fn carry_out(
         &self,
         order: Order,
@@ -176,11 +203,18 @@ impl Pipeline {
             match free {
                 Ok(()) => break,
                 // A writer looks for orders by itself; but it may end.
-                Err(Fault::Fenced(_)) => tokio::select! {
-                    done = &mut done => return done,
-                    () = &mut stop => return Err(interrupted()),
-                    () = self.clock.sleep(TRY_EVERY) => {}
-                },
+                Err(Fault::Fenced(_)) => {
+                    progress.begin("carried out by the process that writes the pipeline", 0);
+                    let ended = tokio::select! {
+                        done = &mut done => Some(done),
+                        () = &mut stop => Some(Err(interrupted())),
+                        () = self.clock.sleep(TRY_EVERY) => None,
+                    };
+                    if let Some(ended) = ended {
+                        progress.end();
+                        return ended;
+                    }
+                }
                 Err(fault) => return Err(fault),
             }
         }
@@ -191,7 +225,8 @@ impl Pipeline {
                 () = &mut stop => {}
             }
         };
-        self.run(&mut hold, reports, progress, end).await?;
+        let audience = Audience { live: Arc::new(Silent), followers: progress };
+        self.run(&mut hold, reports, audience, end).await?;
         outcome.unwrap_or_else(|| Err(interrupted()))
     }
 
@@ -203,7 +238,12 @@ impl Pipeline {
         loop {
             let state = self.load().await?.state;
             match goal.reached(order, &state.generations) {
-                Some(Ok(())) => return Ok(report(&state)),
+                Some(Ok(())) => {
+                    if let Goal::Dropped(name) = &goal {
+                        self.see_gone(name).await?;
+                    }
+                    return Ok(report(&state));
+                }
                 Some(Err(fault)) => return Err(fault),
                 None => {}
             }
@@ -214,6 +254,21 @@ impl Pipeline {
             gone = !begun && !orders.waiting().await?.contains(order);
             self.clock.sleep(LOOK_EVERY).await;
         }
+    }
+}
+
+impl Pipeline {
+    /// Waits until nothing is left of an index. One that cannot be deleted is the next start's.
+    async fn see_gone(&self, name: &GenerationName) -> Result<(), Fault> {
+        for _ in 0..LOOKS_FOR_AN_END {
+            if !self.home.all().await?.contains(name) {
+                return Ok(());
+            }
+            self.clock.sleep(LOOK_EVERY).await;
+        }
+        Err(Fault::Unavailable(format!(
+            "{name} is dropped, and its index is not deleted yet; the next start tries again"
+        )))
     }
 }
 

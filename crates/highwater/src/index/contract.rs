@@ -47,6 +47,7 @@ pub async fn run(fresh: &dyn Fn() -> Box<dyn Bench>) {
     the_same_id_in_two_calls_stays_one(&*fresh()).await;
     a_reopened_index_keeps_its_commit(&*fresh()).await;
     a_crash_loses_what_was_staged_or_leaves_traces(&*fresh()).await;
+    a_checkpoint_is_no_batch(&*fresh()).await;
     odd_ids_are_ids(&*fresh()).await;
     a_bad_document_costs_one_document(&*fresh()).await;
     pairs_are_sorted_over_many_commits(&*fresh()).await;
@@ -312,6 +313,35 @@ pub async fn a_crash_loses_what_was_staged_or_leaves_traces(bench: &dyn Bench) {
     apply(&mut *sink, 5, vec![Change::Delete("a".into()), Change::Delete("b".into())]).await;
     assert!(!sink.traces(&[Sequence(3)]).await.unwrap());
     check(bench, &*sink, &Expected::new(), Some(5)).await;
+}
+
+/// What a checkpoint keeps has no stamp, whatever comes after it; the batch is whole once it is committed.
+pub async fn a_checkpoint_is_no_batch(bench: &dyn Bench) {
+    let mut sink = bench.sink().await;
+    sink.stage(Sequence(1), vec![upsert("a", 1), upsert("b", 1)], &Unguarded).await.unwrap();
+    sink.checkpoint(&Unguarded).await.unwrap();
+    assert_eq!(sink.as_of().await.unwrap(), None);
+    if let Some(searcher) = bench.searcher().await {
+        assert_eq!(searcher.as_of().await.unwrap(), None);
+        assert!(matches!(searcher.search(&all(1)).await, Err(SearchError::Empty)));
+    }
+    sink.stage(Sequence(1), vec![upsert("c", 1)], &Unguarded).await.unwrap();
+    drop(sink);
+    let mut sink = bench.sink().await;
+    assert_eq!(sink.as_of().await.unwrap(), None);
+    let kept: Vec<Box<str>> = pairs(&*sink).await.into_iter().map(|pair| pair.id).collect();
+    let left = ["a", "b", "c", "d"].into_iter().filter(|id| !kept.iter().any(|kept| &**kept == *id));
+    let left: Vec<Change> = left.map(|id| upsert(id, 1)).collect();
+    sink.stage(Sequence(1), left, &Unguarded).await.unwrap();
+    sink.checkpoint(&Unguarded).await.unwrap();
+    apply(&mut *sink, 1, vec![upsert("e", 1)]).await;
+    let expected: Expected = ["a", "b", "c", "d", "e"].map(|id| (id.into(), (1, 1))).into();
+    check(bench, &*sink, &expected, Some(1)).await;
+    sink.stage(Sequence(2), vec![upsert("f", 2)], &Unguarded).await.unwrap();
+    sink.checkpoint(&Unguarded).await.unwrap();
+    if sink.is_atomic() {
+        check(bench, &*sink, &expected, Some(1)).await;
+    }
 }
 
 /// Ids are bytes to compare, nothing else: no signs mean anything in them, and they sort by their UTF-8.

@@ -177,6 +177,12 @@ pub trait Sink: Send + Sync {
         changes: Vec<Change>,
         lease: &dyn Lease,
     ) -> Result<Vec<Refused>, Fault>;
+    /// Keeps what was staged so far, for a sink that is opened after a crash to find in `pairs`; the batch goes on. Only
+    /// before the first commit, and where readers see another index: no stamp tells what is kept. One that keeps what was
+    /// staged anyway, or not at all before a commit, does nothing.
+    async fn checkpoint(&mut self, _lease: &dyn Lease) -> Result<(), Fault> {
+        Ok(())
+    }
     /// Makes all that was staged visible, stamped. Idempotent for an equal stamp. No request to a server is begun while
     /// `lease` does not hold.
     async fn commit(&mut self, as_of: &AsOf, lease: &dyn Lease) -> Result<(), Fault>;

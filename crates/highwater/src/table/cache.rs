@@ -61,6 +61,17 @@ impl PartCache {
         }
         self.parts.insert(key.clone(), Kept { part: Arc::clone(&part), used: self.uses });
         drop(part);
+        self.fit()?;
+        Ok(Arc::clone(&self.parts[&key].part))
+    }
+
+    /// Keeps up to so many bytes in memory from now on.
+    pub fn resize(&mut self, budget_bytes: u64) -> Result<(), TableError> {
+        self.budget_bytes = budget_bytes;
+        self.fit()
+    }
+
+    fn fit(&mut self) -> Result<(), TableError> {
         while self.memory_bytes > self.budget_bytes {
             let Some((used, oldest)) = self.by_use.pop_first() else { break };
             if let Err(error) = self.spill(&oldest) {
@@ -68,7 +79,7 @@ impl PartCache {
                 return Err(error);
             }
         }
-        Ok(Arc::clone(&self.parts[&key].part))
+        Ok(())
     }
 
     /// Forgets a part, and its file with it; true if it was kept.

@@ -352,3 +352,134 @@ fn orders_that_nobody_waits_for_are_taken_back_and_a_rollback_stays() {
     run.kill();
     lake.verify_equal();
 }
+
+/// What `generations --drop` says when it is refused.
+fn refused(lake: &Lake, name: &str) -> String {
+    let output = lake.run(&["generations", "--drop", name]);
+    assert!(!output.status.success(), "{}", text(&output));
+    text(&output)
+}
+
+#[test]
+fn a_candidate_is_dropped_where_nobody_writes_and_its_disk_is_free() {
+    let lake = filled(ITEMS, 20);
+    lake.json(&["rebuild", "--json"]);
+    assert!(lake.path("index/generations/g2").exists());
+    let report = lake.json(&["generations", "--drop", "g2", "--reason", "the wrong words", "--json"]);
+    assert_eq!((roles(&report), current(&lake)), (vec!["g1 live".into()], "g1".into()));
+    assert!(!lake.path("index/generations/g2").exists());
+    assert!(text(&lake.run(&["log"])).contains("g2 dropped: the wrong words"));
+    assert_eq!(lake.run(&["promote"]).status.code(), Some(1), "there is no candidate any more");
+    assert_eq!(lake.json(&["rebuild", "--promote", "--json"])["live"], "g3", "its name is not given again");
+    lake.verify_equal();
+}
+
+#[test]
+fn a_running_writer_drops_a_candidate_and_goes_on() {
+    let lake = filled(ITEMS, 20);
+    let run = lake.spawn(&["run", "--json"]);
+    run.watches_signals();
+    lake.json(&["rebuild", "--json"]);
+    let report = lake.json(&["generations", "--drop", "g2", "--json"]);
+    assert_eq!(roles(&report), ["g1 live"]);
+    assert!(!lake.path("index/generations/g2").exists());
+    lake.land(&now_path("later"), rows(&[("later", "x")]));
+    eventually("a batch after it", LIMIT, || (lake.documents().len() == 21).then_some(()));
+    assert_eq!(kinds(&lake.json(&["status", "--json"])), Vec::<String>::new());
+    lake.verify_equal();
+    run.kill();
+}
+
+#[test]
+fn what_is_live_or_kept_for_a_rollback_is_not_dropped_and_what_no_name_points_at_is() {
+    let lake = filled(ITEMS, 20);
+    assert!(refused(&lake, "g1").contains("g1 is live"));
+    assert!(refused(&lake, "g2").contains("there is no generation g2"));
+    assert!(refused(&lake, "../state").contains("no generation's name"));
+    lake.json(&["rebuild", "--promote", "--json"]);
+    assert!(refused(&lake, "g1").contains("keep_hot"));
+    assert_eq!(roles(&lake.json(&["generations", "--json"])), ["g2 live", "g1 former"]);
+    // An index of a state that was lost: greater than any that this log knows.
+    fs::create_dir_all(lake.path("index/generations/g7/index")).unwrap();
+    fs::write(lake.path("index/generations/g7/index/left"), "x").unwrap();
+    lake.json(&["generations", "--drop", "g7", "--json"]);
+    assert!(!lake.path("index/generations/g7").exists());
+    assert_eq!((current(&lake), lake.documents().len()), ("g2".into(), 20));
+    assert_eq!(lake.json(&["rebuild", "--promote", "--json"])["live"], "g8");
+    lake.verify_equal();
+}
+
+/// How many documents an index's own commit file tells of, and whether with a stamp.
+fn committed(lake: &Lake, name: &str) -> Option<(u64, bool)> {
+    let meta = fs::read(lake.path(&format!("index/generations/{name}/index/meta.json"))).ok()?;
+    let meta: Value = serde_json::from_slice(&meta).unwrap();
+    let segments = meta["segments"].as_array().unwrap().iter();
+    Some((segments.map(|segment| segment["max_doc"].as_u64().unwrap()).sum(), meta["payload"].is_string()))
+}
+
+#[test]
+fn a_fill_that_was_killed_goes_on_from_its_last_checkpoint_and_is_no_generation_before_it_is_whole() {
+    const DOCUMENTS: u64 = 70_000;
+    // Whatever else the machine does comes before a fill.
+    let limit = 5 * LIMIT;
+    let lake = filled(ITEMS, DOCUMENTS);
+    for name in ["g2", "g3", "g4", "g5", "g6"] {
+        let rebuild = lake.spawn_to("rebuild.log", &["rebuild"]);
+        eventually(&format!("a checkpoint of {name}:\n{}", rebuild.log()), limit, || {
+            committed(&lake, name).filter(|(documents, _)| *documents > 0)
+        });
+        rebuild.kill();
+        let (kept, is_whole) = committed(&lake, name).unwrap();
+        if is_whole {
+            // The machine was too slow to kill it in time.
+            continue;
+        }
+        assert!(0 < kept && kept < DOCUMENTS, "{kept}");
+        let report = lake.json(&["generations", "--json"]);
+        assert_eq!(roles(&report), ["g1 live".to_owned(), format!("{name} candidate")]);
+        assert_eq!(report["generations"][1]["judgement"], Value::Null, "nobody takes a part for the whole");
+        let run = lake.spawn_with("run.log", &["run", "--json"], &[("HIGHWATER_LOG", "info,tantivy=error")]);
+        let told = eventually(&format!("the rest:\n{}", run.log()), limit, || {
+            let follows = |line: &&str| line.contains("a generation follows") && line.contains(name);
+            run.log().lines().find(follows).map(str::to_owned)
+        });
+        let wanted = format!("upserts={} deletes=0 unchanged={kept}", DOCUMENTS - kept);
+        assert!(told.contains(&wanted), "{told}: {wanted}");
+        assert_eq!(lake.json(&["promote", "--json"])["live"], name);
+        lake.verify_equal();
+        run.kill();
+        return;
+    }
+    panic!("five rebuilds ended before they could be killed");
+}
+
+/// How much nicer than their process the threads are by which it writes indexes.
+#[cfg(target_os = "linux")]
+fn index_threads(process: u32) -> Vec<i32> {
+    let nice = |stat: &str| -> i32 { stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap() };
+    let own = nice(&fs::read_to_string(format!("/proc/{process}/stat")).unwrap());
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    stats.filter(|stat| stat.contains("(thrd-tantivy-in")).map(|stat| nice(&stat) - own).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_promoted_has_the_machine_and_what_was_live_gives_way_to_it() {
+    let lake = filled(ITEMS, 20);
+    let run = lake.spawn(&["run", "--json"]);
+    run.watches_signals();
+    let cores = std::thread::available_parallelism().unwrap().get().min(8);
+    for (live, documents) in [("g2", 21), ("g3", 22)] {
+        assert_eq!(lake.json(&["rebuild", "--promote", "--json"])["live"], live);
+        lake.land(&now_path(live), rows(&[(live, "x")]));
+        eventually("a batch", LIMIT, || (lake.documents().len() == documents).then_some(()));
+        eventually("the threads of both", LIMIT, || {
+            let seen = index_threads(run.id());
+            (seen.iter().filter(|nicer| **nicer == 0).count() == cores && seen.iter().any(|nicer| *nicer > 0))
+                .then_some(())
+        });
+    }
+    run.kill();
+    lake.verify_equal();
+}

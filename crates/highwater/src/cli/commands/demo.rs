@@ -21,7 +21,7 @@ use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::{Config, check_layout, load};
 use crate::demo::{Feed, write_pipeline};
-use crate::engine::{Access, Pipeline, Reports, Silent, percentiles};
+use crate::engine::{Access, Audience, Pipeline, Reports, percentiles};
 use crate::report::{BatchReport, Percentiles};
 
 /// Where the page is, unless `--listen` says otherwise; any free port if it is taken.
@@ -61,7 +61,7 @@ pub async fn demo(args: &DemoArgs, signals: Stop, output: &Output) -> Result<Exi
     let feeding = crate::task::spawn(feed_until(feed, stop.clone()));
     let mut watched = Watch { output, args, site: &site, finish, total: Totals::default() };
     let mut hold = pipeline.hold(Patience::Refuse)?;
-    let ended = pipeline.run(&mut hold, &mut watched, Arc::new(Silent), asked(stop)).await;
+    let ended = pipeline.run(&mut hold, &mut watched, Audience::none(), asked(stop)).await;
     let totals = watched.total;
     drop(watched.finish);
     ended?;

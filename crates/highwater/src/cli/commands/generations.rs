@@ -8,7 +8,7 @@ use highwater_core::lease::Wait;
 use highwater_core::log::Claimed;
 use highwater_core::ports::Fault;
 
-use crate::cli::args::{Format, PromoteArgs, RebuildArgs, RollbackArgs};
+use crate::cli::args::{Format, GenerationsArgs, PromoteArgs, RebuildArgs, RollbackArgs};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::{Latest, Output};
 use crate::cli::signals::{Stop, asked};
@@ -45,6 +45,19 @@ pub async fn rollback(config: Config, args: &RollbackArgs, stop: Stop, output: &
 pub async fn generations(config: Config, format: Format, output: &Output) -> Result<Exit, CliError> {
     let report = open(config, Access::Read)?.generations().await?;
     show(&report, format, output)
+}
+
+/// Takes one away that nobody needs.
+pub async fn drop_generation(
+    config: Config,
+    (name, args): (&str, &GenerationsArgs),
+    stop: Stop,
+    output: &Output,
+) -> Result<Exit, CliError> {
+    let (pipeline, mut told) = (open(config, Access::Write)?, Told::new(output));
+    let (progress, stop) = (output.batch_progress(), asked(stop));
+    let report = pipeline.drop_generation(name, &args.reason, &mut told, progress, stop).await?;
+    show(&report, args.format, output)
 }
 
 fn open(config: Config, access: Access) -> Result<Pipeline, CliError> {

@@ -15,7 +15,7 @@ pub use batch::{once, plan, verify};
 pub use check::{CheckReport, FiledProblem, check};
 pub use completions::completions;
 pub use demo::demo;
-pub use generations::{generations, promote, rebuild, rollback};
+pub use generations::{drop_generation, generations, promote, rebuild, rollback};
 pub use holes::holes;
 pub use init::init;
 pub use orders::{accept_removals, retry};

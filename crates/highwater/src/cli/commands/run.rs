@@ -18,7 +18,7 @@ use crate::cli::signals::{Stop, asked};
 use crate::cli::text;
 use crate::clock::SystemClock;
 use crate::config::Config;
-use crate::engine::{Access, LiveState, Pipeline, Progress, Reports, View};
+use crate::engine::{Access, Audience, LiveState, Pipeline, Progress, Reports, Silent, View};
 use crate::report::BatchReport;
 use crate::serve::{self, Bound, Metrics, ServeError};
 
@@ -47,7 +47,9 @@ pub async fn run(config: Config, args: RunArgs, stop: Stop, output: &Output) -> 
         Some(listen) => Some(site.listen(listen, stop.clone(), output).await?),
         None => None,
     };
-    let ended = pipeline.run(&mut hold, &mut reports, site.progress(output), asked(stop.clone())).await;
+    // What goes on beside the live one's batches is no sign that those go on.
+    let audience = Audience { live: site.progress(output), followers: Arc::new(Silent) };
+    let ended = pipeline.run(&mut hold, &mut reports, audience, asked(stop.clone())).await;
     if ended.is_ok()
         && *stop.borrow()
         && let Some(bound) = bound

@@ -109,7 +109,10 @@ impl Home for SolrHome {
         if matches!(named, Named::Anothers) && *name != GenerationName::default() {
             return Err(self.is_no_alias());
         }
-        let sink = SolrSink::open(&self.of(name).await?, shape).await?;
+        let mut sink = SolrSink::open(&self.of(name).await?, shape).await?;
+        if !is_live {
+            sink.writer.be_modest();
+        }
         if is_live && matches!(named, Named::Nothing) {
             self.point(&client, name).await?;
         }

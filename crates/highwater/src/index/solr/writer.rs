@@ -1,6 +1,6 @@
 //! The writer: batches on their way into a collection, and the commit that shows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +20,12 @@ use super::tombstones::{self, Mark, Session};
 use crate::clock::SystemClock;
 use crate::index::bulk::{Answer, Outcome, Patience, Transport, deliver};
 use crate::index::{AsOf, Change, Refused};
+use crate::task;
 
-/// How many requests are under way at once.
+/// How many requests are under way at once; of a generation that readers do not see, one.
 const REQUESTS_AT_ONCE: usize = 4;
+/// How many requests are made while others are under way.
+const REQUESTS_AHEAD: usize = 2;
 /// How many changes a request carries at most, and how many bytes of documents before it is sent.
 const CHANGES_A_REQUEST: usize = 1_024;
 const BYTES_A_REQUEST: usize = 5_000_000;
@@ -42,7 +45,8 @@ enum Staged {
 pub(super) struct Writer {
     client: Arc<Client>,
     pipeline: String,
-    columns: BTreeMap<String, Column>,
+    columns: Arc<BTreeMap<String, Column>>,
+    at_once: usize,
     patience: Patience,
     staged: Staged,
     /// The highest version that was ever used.
@@ -65,7 +69,8 @@ impl Writer {
         Self {
             client,
             pipeline: pipeline.to_owned(),
-            columns,
+            columns: Arc::new(columns),
+            at_once: REQUESTS_AT_ONCE,
             patience: Patience::default(),
             staged: Staged::Nothing,
             version,
@@ -74,6 +79,11 @@ impl Writer {
             begun: SystemClock.monotonic(),
             tombstones_kept: tombstones::KEPT,
         }
+    }
+
+    /// Has one request under way at a time.
+    pub(super) fn be_modest(&mut self) {
+        self.at_once = 1;
     }
 
     #[cfg(test)]
@@ -103,11 +113,15 @@ impl Writer {
         }
         let version = self.next_version(sequence)?;
         self.staged = Staged::Part;
-        let wire = Wire { client: &self.client, columns: &self.columns, version };
-        let patience = self.patience;
+        let (client, patience) = (&*self.client, self.patience);
         let delivered: Vec<_> = stream::iter(requests(changes))
-            .map(|some| deliver(&wire, &SystemClock, lease, patience, sequence, some))
-            .buffered(REQUESTS_AT_ONCE)
+            .map(|changes| encode(self.columns.clone(), (sequence, version), changes))
+            .buffered(REQUESTS_AHEAD)
+            .map(|encoded| async move {
+                let (changes, entries) = encoded?;
+                deliver(&Wire { client, entries }, &SystemClock, lease, patience, sequence, changes).await
+            })
+            .buffered(self.at_once)
             .try_collect()
             .await?;
         self.staged = Staged::Batch(sequence);
@@ -269,28 +283,46 @@ fn requests(changes: Vec<Change>) -> Vec<Vec<Change>> {
     requests
 }
 
-/// Requests of one call of a batch.
+/// Changes as they are sent, by id; or why the index cannot take one.
+type Entries = HashMap<Box<str>, Result<Box<str>, String>>;
+
+/// Writes a request's changes down, on a thread of its own: others are sent meanwhile.
+async fn encode(
+    columns: Arc<BTreeMap<String, Column>>,
+    (sequence, version): (Sequence, i64),
+    changes: Vec<Change>,
+) -> Result<(Vec<Change>, Entries), Fault> {
+    task::blocking(move || {
+        let entry = |change: &Change| convert::entry(&columns, sequence, version, change);
+        let written = |change: &Change| entry(change).map(|entry| entry.to_string().into_boxed_str());
+        let entries = changes.iter().map(|change| (change.id().into(), written(change))).collect();
+        (changes, entries)
+    })
+    .await
+}
+
+/// One request of a batch, and what is sent again of it.
 ///
 /// A bad document fails its request, and is found by halving it. Solr's tolerant processor would name it at once, and
 /// answers with a success where a shard was out of reach and its documents are lost.
 struct Wire<'a> {
     client: &'a Client,
-    columns: &'a BTreeMap<String, Column>,
-    version: i64,
+    entries: Entries,
 }
 
 #[async_trait]
 impl Transport for Wire<'_> {
-    async fn send(&self, sequence: Sequence, changes: &[&Change]) -> Answer {
+    async fn send(&self, _sequence: Sequence, changes: &[&Change]) -> Answer {
         let (mut body, mut outcomes) = (String::from("["), Vec::with_capacity(changes.len()));
         for change in changes {
-            match convert::entry(self.columns, sequence, self.version, change) {
-                Err(reason) => outcomes.push(Outcome::Refused(reason)),
-                Ok(entry) => {
+            match self.entries.get(change.id()) {
+                None => return Answer::Fatal(Fault::Internal("a change was never written down".into())),
+                Some(Err(reason)) => outcomes.push(Outcome::Refused(reason.clone())),
+                Some(Ok(entry)) => {
                     if body.len() > 1 {
                         body.push(',');
                     }
-                    body.push_str(&entry.to_string());
+                    body.push_str(entry);
                     outcomes.push(Outcome::Done);
                 }
             }

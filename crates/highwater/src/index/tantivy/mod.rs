@@ -104,6 +104,12 @@ impl Sink for TantivySink {
         task::blocking(move || lock(&writer).stage(sequence, changes)).await?
     }
 
+    async fn checkpoint(&mut self, _lease: &dyn Lease) -> Result<(), Fault> {
+        let is_stamped = self.as_of().await?.is_some();
+        let writer = Arc::clone(&self.writer);
+        task::blocking(move || lock(&writer).checkpoint(is_stamped)).await?
+    }
+
     async fn commit(&mut self, as_of: &AsOf, _lease: &dyn Lease) -> Result<(), Fault> {
         let committed = self.as_of().await?;
         let (writer, as_of) = (Arc::clone(&self.writer), as_of.clone());

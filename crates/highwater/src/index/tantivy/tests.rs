@@ -61,6 +61,22 @@ async fn the_model_keeps_the_contract() {
 }
 
 #[tokio::test]
+async fn a_checkpoint_is_there_after_a_crash_and_what_came_later_is_not() {
+    let folder = Folder::new();
+    let mut sink = folder.open(&contract::shape()).unwrap();
+    let change = |id: &str| vec![Change::Upsert(contract::document(id, 1))];
+    sink.stage(Sequence(1), change("a"), &Unguarded).await.unwrap();
+    sink.checkpoint(&Unguarded).await.unwrap();
+    sink.stage(Sequence(1), change("b"), &Unguarded).await.unwrap();
+    sink.abandon().await.unwrap();
+    assert_eq!(sink.count().await.unwrap(), 1, "abandoned");
+    sink.stage(Sequence(1), change("c"), &Unguarded).await.unwrap();
+    drop(sink);
+    let sink = folder.open(&contract::shape()).unwrap();
+    assert_eq!((sink.count().await.unwrap(), sink.as_of().await.unwrap()), (1, None), "dropped");
+}
+
+#[tokio::test]
 async fn the_model_fails_when_told() {
     let index = ModelIndex::new();
     let mut sink = index.sink();

@@ -228,6 +228,20 @@ impl Writer {
         }
     }
 
+    /// Commits what is staged without a stamp, and stays within the batch.
+    pub(super) fn checkpoint(&mut self, is_stamped: bool) -> Result<(), Fault> {
+        let sequence = match self.staged {
+            Staged::Lost => return Err(lost()),
+            Staged::Batch(sequence) if !is_stamped => sequence,
+            Staged::Nothing | Staged::Batch(_) => return Ok(()),
+        };
+        self.staged = Staged::Lost;
+        let trouble = self.trouble.clone();
+        self.inner()?.commit().map_err(|error| failed(&trouble, error))?;
+        self.staged = Staged::Batch(sequence);
+        Ok(())
+    }
+
     pub(super) fn commit(&mut self, as_of: &AsOf, committed: Option<&AsOf>) -> Result<(), Fault> {
         match self.staged {
             Staged::Lost => return Err(lost()),
