@@ -56,6 +56,15 @@ pub struct SeenFile {
     pub modified: Option<Timestamp>,
 }
 
+/// Paths of files of base snapshots begin with it: their key below the base's location stands behind it. The name is
+/// hidden, so that no file of the source's own location has such a path.
+pub const BASE: &str = ".base/";
+
+/// The key below the base's location; `None` for a file of the source's own location.
+pub fn below_base(path: &str) -> Option<&str> {
+    path.strip_prefix(BASE)
+}
+
 /// True if a component of a path below a location starts with `_` or `.`: what is there is no data.
 pub fn is_hidden(path: &str) -> bool {
     path.split('/').any(|name| name.starts_with(['_', '.']))

@@ -66,6 +66,8 @@ pub enum HoleEnd {
     LeftWindow,
     /// It is part of a wider entry now, which is open.
     Merged,
+    /// A newer base snapshot stands for its time.
+    Rebased,
 }
 
 /// A hole that is closed.
@@ -121,6 +123,7 @@ impl HoleEnd {
             Self::Removed => "removed",
             Self::LeftWindow => "left_window",
             Self::Merged => "merged",
+            Self::Rebased => "rebased",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::file::SourceName;
+use crate::file::{BASE, SourceName, below_base};
 use crate::partition::{Calendar, Layout, Misplaced, Partition};
 
 /// What to do after a lag that the window does not cover.
@@ -107,8 +107,55 @@ pub struct Partitioned {
     pub hold_after: Option<SignedDuration>,
     /// How far in the future a partition may start.
     pub max_skew: SignedDuration,
-    /// Rows since this instant stay for ever (`retain = "forever"`); `None`: rows leave with their partition.
-    pub forever_since: Option<Timestamp>,
+    /// How long its rows stay.
+    pub retention: Retention,
+    /// How many bytes of files that were missed a batch may read, where rows stay; `None`: none without an order.
+    pub backfill: Option<u64>,
+}
+
+/// How long the rows of a table stay.
+#[derive(Clone, Debug)]
+pub enum Retention {
+    /// They leave with their partition.
+    Window,
+    /// Those of partitions since this instant stay for ever.
+    Since(Timestamp),
+    /// Those of the newest usable base snapshot, and of every partition since its time less a margin.
+    Base(Box<BasePolicy>),
+}
+
+/// Full snapshots of a table: a folder a snapshot, named by its time.
+#[derive(Clone, Debug)]
+pub struct BasePolicy {
+    /// The path template of the snapshots; captures stand below the time.
+    pub layout: Layout,
+    /// Reads its times, to the second.
+    pub calendar: Calendar,
+    /// A snapshot is complete so long after its time, or when a newer one exists.
+    pub settle: SignedDuration,
+    /// How far before a snapshot's time the partitions begin that are read besides it.
+    pub margin: SignedDuration,
+}
+
+impl BasePolicy {
+    /// The time of the snapshot that the path of a file (with [`BASE`]) belongs to.
+    pub fn time_of(&self, path: &str) -> Result<Timestamp, Misplaced> {
+        let located = self.layout.locate(below_base(path).unwrap_or(path))?;
+        Ok(self.calendar.holding_civil(located.civil).start)
+    }
+
+    /// The time of the snapshot whose folder (with [`BASE`], ending in `/`) it is.
+    pub fn time_of_folder(&self, prefix: &str) -> Result<Timestamp, Misplaced> {
+        let civil = self.layout.time_of_folder(below_base(prefix).unwrap_or(prefix))?;
+        Ok(self.calendar.holding_civil(civil).start)
+    }
+
+    /// The prefix that the path of a file is listed under: its snapshot's folder.
+    pub fn prefix_of<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let below = below_base(path)?;
+        let (slash, _) = below.match_indices('/').nth(self.layout.time_folders() - 1)?;
+        Some(&path[..=BASE.len() + slash])
+    }
 }
 
 /// The frontier of a pipeline at `clock`: the least of its partitioned sources'; `None` where it has none.
@@ -118,6 +165,11 @@ pub fn frontier<'a>(clock: Timestamp, sources: impl IntoIterator<Item = &'a Sour
 }
 
 impl SourcePolicy {
+    /// How many bytes of files that were missed a batch may read by itself.
+    pub fn backfill(&self) -> Option<u64> {
+        self.partitioned()?.backfill
+    }
+
     /// The partitioned policy, if it is one.
     pub fn partitioned(&self) -> Option<&Partitioned> {
         match &self.time {
@@ -132,6 +184,24 @@ impl Partitioned {
     pub fn partition_of(&self, path: &str) -> Result<Partition, Misplaced> {
         let located = self.layout.locate(path)?;
         Ok(self.calendar.holding_civil(located.civil))
+    }
+
+    /// True if rows stay though their partition left the window.
+    pub fn keeps_rows(&self) -> bool {
+        !matches!(self.retention, Retention::Window)
+    }
+
+    /// The base's policy, if the table stands on one.
+    pub fn base(&self) -> Option<&BasePolicy> {
+        match &self.retention {
+            Retention::Base(base) => Some(base),
+            Retention::Window | Retention::Since(_) => None,
+        }
+    }
+
+    /// Where the partitions begin that are read besides the snapshot of `time`.
+    pub fn since_base(&self, base: &BasePolicy, time: Timestamp) -> Timestamp {
+        self.calendar.floor(time.saturating_sub(base.margin).unwrap_or(Timestamp::MIN))
     }
 
     /// The eviction bound E at a watermark: the start of the first live partition.

@@ -176,6 +176,11 @@ pub enum Order {
         /// This one; `None`: all.
         path: Option<Arc<str>>,
     },
+    /// Read the files in holes of tables that keep their rows.
+    Backfill {
+        /// Of this source; `None`: of all.
+        source: Option<SourceName>,
+    },
     /// Build a candidate of the pipeline's present definition, from the files that are pinned.
     Rebuild {
         /// Its own: an order that the log knows is not carried out again.
@@ -221,7 +226,7 @@ impl Order {
             Self::Rebuild { id, .. } | Self::Promote { id, .. } | Self::Rollback { id, .. } | Self::Drop { id, .. } => {
                 Some(id)
             }
-            Self::AcceptRemovals { .. } | Self::Retry { .. } => None,
+            Self::AcceptRemovals { .. } | Self::Retry { .. } | Self::Backfill { .. } => None,
         }
     }
 }

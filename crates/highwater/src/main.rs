@@ -46,6 +46,7 @@ fn run(cli: &Cli, output: &Output) -> Result<Exit, CliError> {
             block_on(commands::once(config(cli)?, args, stop, output))?
         }
         Command::AcceptRemovals(args) => block_on(commands::accept_removals(config(cli)?, args, output))?,
+        Command::Backfill(args) => block_on(commands::backfill(config(cli)?, args, output))?,
         Command::Rebuild(args) => {
             let stop = stop(Exit::Failure)?;
             block_on(commands::rebuild(config(cli)?, args, stop, output))?

@@ -157,10 +157,12 @@ pub fn what_to_do(cause: HoleCause) -> &'static str {
     match cause {
         HoleCause::PassedOver => {
             "The pipeline was away for longer than its window. A longer window covers longer absences; `on_lag = \
-             \"catch_up\"` passes nothing over."
+             \"catch_up\"` passes nothing over. Where rows stay for ever it is filled piece by piece, or at once by \
+             `highwater backfill`."
         }
         HoleCause::LateFile => {
-            "The file is not read any more. If its rows matter, land them in a newer partition, or make the window \
+            "Where rows stay for ever the file is read piece by piece with the next batches, or by `highwater backfill`. \
+             Else it is not read any more: if its rows matter, land them in a newer partition, or make the window \
              longer for the next ones; remove the file, and the entry ends."
         }
         HoleCause::Quarantined => {
@@ -231,6 +233,9 @@ pub struct AcceptReport {
     /// What it accepts, by source.
     #[schemars(with = "BTreeMap<String, WithheldReport>")]
     pub withheld: BTreeMap<SourceName, WithheldReport>,
+    /// Base snapshots that were not taken, by source, with the reason: they are accepted too.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub bases: BTreeMap<SourceName, String>,
     /// Who wrote last, as the newest claim says.
     pub writer: Option<WriterReport>,
 }
@@ -256,6 +261,17 @@ pub struct RetryReport {
     pub order: Option<String>,
     /// The files that it has tried again.
     pub quarantined: Vec<Quarantined>,
+    /// Who wrote last, as the newest claim says.
+    pub writer: Option<WriterReport>,
+}
+
+/// `backfill --json`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct BackfillReport {
+    /// The order that was left for the writer; `null`: there is nothing to fill.
+    pub order: Option<String>,
+    /// The holes whose files it reads.
+    pub holes: Vec<Hole>,
     /// Who wrote last, as the newest claim says.
     pub writer: Option<WriterReport>,
 }

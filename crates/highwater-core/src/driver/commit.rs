@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Driver, Ports};
-use crate::file::SourceName;
+use crate::file::{BASE, SourceName};
 use crate::holes::{ClosedHole, Hole};
 use crate::listing::SourceLister;
 use crate::log::{BatchLog, BatchRecord, Body, Cursor, PipelineState, Record, append, snapshot_due};
@@ -36,7 +36,7 @@ impl Driver {
                 committed.receipt.quarantined.iter().filter(|q| q.source == *name).collect();
             sources.insert(name.clone(), cursor(planned, &failed, name, &self.session.claimed.state));
         }
-        let freshness_ms = if self.first_batch { Vec::new() } else { self.freshness_ms(&sources, committed_at) };
+        let freshness_ms = if self.first_batch { Vec::new() } else { self.freshness_ms(&sources, plan, committed_at) };
         let mut receipt = committed.receipt;
         receipt.quarantined = sources.values().flat_map(|cursor| cursor.quarantined.iter().cloned()).collect();
         let changes = sources.values().map(|cursor| cursor.added.len() + cursor.removed.len()).sum::<usize>();
@@ -100,12 +100,19 @@ impl Driver {
         }
     }
 
-    /// How long each file waited that came into a table in this batch and was not tried before.
-    fn freshness_ms(&self, sources: &BTreeMap<SourceName, Cursor>, committed_at: Timestamp) -> Vec<u64> {
+    /// How long each file waited that came into a table in this batch and was not tried before. What fills a hole, and a
+    /// snapshot, is no news.
+    fn freshness_ms(&self, sources: &BTreeMap<SourceName, Cursor>, plan: &Plan, committed_at: Timestamp) -> Vec<u64> {
         let mut lags = Vec::new();
         for (name, cursor) in sources {
             let Some(lister) = self.listers.get(name) else { continue };
-            for version in cursor.added.iter().filter(|version| !cursor.released.contains(&version.path)) {
+            let filled = plan.sources.get(name).map(|planned| &planned.filled);
+            let is_news = |path: &Arc<str>| {
+                !(cursor.released.contains(path)
+                    || filled.is_some_and(|filled| filled.contains(path))
+                    || path.starts_with(BASE))
+            };
+            for version in cursor.added.iter().filter(|version| is_news(&version.path)) {
                 let modified = lister.view().files().get(&version.path).and_then(|file| file.modified);
                 let lag = modified.map(|modified| committed_at.duration_since(modified).as_millis().max(0));
                 lags.extend(lag.and_then(|ms| u64::try_from(ms).ok()));

@@ -14,11 +14,12 @@ use jiff::Timestamp;
 
 use crate::file::SourceName;
 use crate::generation::GenerationChange;
+use crate::holes::Hole;
 use crate::lease::Lease;
-use crate::listing::SourceLister;
+use crate::listing::{Missed, SourceLister};
 use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence, fenced};
-use crate::plan::{Facts, Plan, Scope, plan};
-use crate::policy::{PipelinePolicy, SourcePolicy, frontier};
+use crate::plan::{Facts, Plan, Scope, Unplanned, fillable, plan};
+use crate::policy::{Partitioned, PipelinePolicy, SourcePolicy, frontier};
 use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Order, Orders, SourceInput, Store};
 use crate::receipt::{Alarm, Quarantined, Requests};
 
@@ -31,6 +32,8 @@ const ADD_ONLY: &str = "add_only";
 const REBUILD_DUE: &str = "rebuild_due";
 /// How often a file may move between listing and reading before it is set aside.
 const MOVES: usize = 3;
+/// How many prefixes a tick lists for holes that are filled by themselves.
+const PREFIXES_OF_HOLES: usize = 2;
 
 /// What the loop needs of the world, besides the executor.
 #[derive(Clone, Copy)]
@@ -208,6 +211,7 @@ impl Driver {
         if self.has_use_for_orders() {
             orders = Some(self.waiting_orders(ports.orders).await);
         }
+        self.look_at_missed(ports.store, clock, orders.as_deref().unwrap_or_default(), &mut listed).await;
         loop {
             let mut plan = self.plan_without(clock, &unreadable, orders.as_deref().unwrap_or_default())?;
             if orders.is_none() && plan.withholds() {
@@ -217,8 +221,8 @@ impl Driver {
             self.add_alarms(ports.store, &mut plan);
             self.date(&mut plan.alarms);
             if !self.needs_batch(&plan, executor.reads_watermark()) {
-                let report = self.finish_without_batch(ports, plan, listed).await?;
-                carried_out(ports.orders, orders).await;
+                let report = self.finish_without_batch(ports, plan.clone(), listed).await?;
+                carried_out(ports.orders, orders, &plan).await;
                 return Ok(report);
             }
             let attempt = self.attempt(&plan);
@@ -229,7 +233,7 @@ impl Driver {
                     let record = self.record(ports, &plan, *committed).await?;
                     self.owes_batch = !attempt.unseen.is_empty();
                     executor.recorded();
-                    carried_out(ports.orders, orders).await;
+                    carried_out(ports.orders, orders, &plan).await;
                     return Ok(self.report(ports, plan, Some(record), listed));
                 }
                 Executed::Unreadable(files) => unreadable.extend(files),
@@ -314,10 +318,14 @@ impl Driver {
         for (name, lister) in &self.listers {
             let (policy, view, prefixes) = (lister.policy(), lister.view(), lister.prefixes());
             let accepted = orders::accepted(orders, name);
-            facts.insert(name.clone(), Facts { policy, view, prefixes, accepted });
+            let backfill = orders::backfill(orders, name).max(policy.backfill());
+            facts.insert(name.clone(), Facts { policy, view, prefixes, accepted, backfill });
         }
         let scope = if self.fresh || self.compare_all { Scope::All } else { Scope::Changed };
-        plan(clock, state, &facts, &self.policy, scope).map_err(|halted| Fault::Halted(halted.to_string()))
+        plan(clock, state, &facts, &self.policy, scope).map_err(|unplanned| match unplanned {
+            Unplanned::Halted { .. } => Fault::Halted(unplanned.to_string()),
+            Unplanned::NoBase { .. } => Fault::Data(unplanned.to_string()),
+        })
     }
 
     /// The plan, with these files in quarantine: what cannot be read is no data, moves no window, and replaces nothing.
@@ -348,14 +356,39 @@ impl Driver {
         let mut listed = BTreeMap::new();
         let frontier = frontier(clock, self.listers.values().map(SourceLister::policy));
         let watermark = self.session.claimed.state.watermark.or(frontier);
+        let state = &self.session.claimed.state;
         let looks = self.listers.iter_mut().map(|(name, lister)| {
-            let before = self.session.claimed.state.sources.get(name);
-            async move { (name.clone(), lister.look(store, clock, watermark, before, everything).await) }
+            let before = state.sources.get(name);
+            let fills = lister.policy().backfill().is_some();
+            let holes: Vec<Hole> = fillable(name, &state.holes).filter(|_| fills).cloned().collect();
+            let prefixes = if everything { usize::MAX } else { PREFIXES_OF_HOLES };
+            async move {
+                let missed = Missed { holes: &holes, prefixes };
+                (name.clone(), lister.look(store, clock, watermark, before, everything, missed).await)
+            }
         });
         for (name, count) in futures::future::join_all(looks).await {
             listed.insert(name, count);
         }
         listed
+    }
+
+    /// Lists what orders to fill holes need.
+    async fn look_at_missed(
+        &mut self,
+        store: &dyn Store,
+        clock: Timestamp,
+        orders: &[Order],
+        listed: &mut BTreeMap<SourceName, usize>,
+    ) {
+        let state = &self.session.claimed.state;
+        for (name, lister) in &mut self.listers {
+            if orders::backfill(orders, name).is_some() {
+                let holes: Vec<Hole> = fillable(name, &state.holes).cloned().collect();
+                let looks = lister.look_at_missed(store, clock, state.sources.get(name), &holes).await;
+                *listed.entry(name.clone()).or_default() += looks;
+            }
+        }
     }
 
     /// The plan's alarms, with what its batch, if it had one, turned out to lack.
@@ -439,7 +472,7 @@ impl Driver {
     /// lie behind the window of every later one.
     fn require_first_listings(&self) -> Result<(), Fault> {
         let begun = |name| self.state().sources.get(name).is_some_and(|source| source.evict_before.is_some());
-        let for_ever = |lister: &SourceLister| lister.policy().partitioned().is_some_and(|t| t.forever_since.is_some());
+        let for_ever = |lister: &SourceLister| lister.policy().partitioned().is_some_and(Partitioned::keeps_rows);
         if self.listers.iter().any(|(name, lister)| for_ever(lister) && !begun(name)) {
             return self.require_complete();
         }

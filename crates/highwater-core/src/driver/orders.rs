@@ -4,15 +4,26 @@ use jiff::Timestamp;
 
 use super::Driver;
 use crate::file::SourceName;
+use crate::listing::SourceLister;
 use crate::log::PipelineState;
+use crate::plan::{Plan, fillable};
+use crate::policy::Partitioned;
 use crate::ports::{Order, Orders};
 use crate::receipt::Quarantined;
 
+/// What an order to fill holes reads with one batch: a budget of its own, so that a long hole does not become one batch.
+const ORDERED_BYTES: u64 = 1 << 30;
+
 impl Driver {
-    /// True while an order could matter, as far as the log tells: something is withheld or in quarantine.
+    /// True while an order could matter, as far as the log tells: something is withheld or in quarantine, or a hole could
+    /// be filled.
     pub(super) fn has_use_for_orders(&self) -> bool {
         let mut known = self.state().sources.values();
         known.any(|source| !(source.withheld.paths.is_empty() && source.quarantined.is_empty()))
+            || self.listers.values().map(SourceLister::policy).any(|policy| {
+                policy.partitioned().is_some_and(Partitioned::keeps_rows)
+                    && fillable(&policy.name, &self.state().holes).next().is_some()
+            })
     }
 
     /// The orders that this tick can carry out. Removals wait while a look at their source has failed: what was
@@ -26,7 +37,7 @@ impl Driver {
             }
         };
         waiting.retain(|order| match order {
-            Order::AcceptRemovals { source, .. } => !self
+            Order::AcceptRemovals { source, .. } | Order::Backfill { source } => !self
                 .listers
                 .iter()
                 .any(|(name, lister)| is_meant(source.as_ref(), name) && lister.view().failures().next().is_some()),
@@ -47,6 +58,12 @@ pub(super) fn accepted(orders: &[Order], name: &SourceName) -> Option<Timestamp>
     orders.iter().filter_map(until).max()
 }
 
+/// How many bytes of files in holes an operator asks for with each batch.
+pub(super) fn backfill(orders: &[Order], name: &SourceName) -> Option<u64> {
+    let asks = |order: &Order| matches!(order, Order::Backfill { source } if is_meant(source.as_ref(), name));
+    orders.iter().any(asks).then_some(ORDERED_BYTES)
+}
+
 /// Makes versions in quarantine due, as if they had never been tried; but not those that this tick has tried already.
 pub(super) fn retry(orders: &[Order], tried: &[Quarantined], state: &mut PipelineState) {
     for order in orders {
@@ -65,9 +82,13 @@ pub(super) fn retry(orders: &[Order], tried: &[Quarantined], state: &mut Pipelin
     }
 }
 
-/// What the orders asked for stands in the log.
-pub(super) async fn carried_out(orders: &dyn Orders, done: Option<Vec<Order>>) {
-    let done = done.unwrap_or_default();
+/// What the orders asked for stands in the log. Holes are filled a piece a batch: the order for it stands until all is.
+pub(super) async fn carried_out(orders: &dyn Orders, done: Option<Vec<Order>>, plan: &Plan) {
+    let mut done = done.unwrap_or_default();
+    let unfilled = |source: Option<&SourceName>| {
+        plan.sources.iter().any(|(name, planned)| planned.unfilled && is_meant(source, name))
+    };
+    done.retain(|order| !matches!(order, Order::Backfill { source } if unfilled(source.as_ref())));
     if done.is_empty() {
         return;
     }

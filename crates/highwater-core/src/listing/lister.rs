@@ -1,20 +1,27 @@
 //! One source's looks at its store: which are due, what they saw, and which prefixes a path or a time stands under.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use super::{Item, PrefixPlan, PrefixSpan, Schedule, View, Zone, settled_at};
+use super::{Item, LISTED, PrefixPlan, PrefixSpan, Schedule, Snapshot, View, Zone, settled_at};
+use crate::file::{BASE, is_hidden};
+use crate::holes::Hole;
 use crate::log::SourceState;
-use crate::plan::Prefixes;
-use crate::policy::{Partitioned, SourcePolicy, TimePolicy};
+use crate::plan::{Prefixes, pinned_base};
+use crate::policy::{BasePolicy, Partitioned, Retention, SourcePolicy, TimePolicy};
 use crate::ports::Store;
 
 /// Looks of one source that are under way at once.
 const AT_ONCE: usize = 8;
+/// So much of a long hole, in prefixes, is looked into at its newest end: it gets shorter from there.
+const AT_THE_END_OF_A_HOLE: u32 = 256;
+/// Pause between looks at base snapshots: they come once in hours or days.
+const BASE_EVERY: Duration = Duration::from_secs(600);
 
 /// Lists one source, and remembers what the last complete listings said.
 #[derive(Debug)]
@@ -29,6 +36,28 @@ pub struct SourceLister {
     looked: BTreeMap<String, Timestamp>,
     /// Folders with capture values, by prefix.
     folders: BTreeMap<String, Folders>,
+    base: BaseLooks,
+    /// Prefixes that hold time of open holes.
+    in_holes: BTreeSet<String>,
+}
+
+/// What holes say is missing of a source and may be filled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Missed<'a> {
+    /// The holes.
+    pub holes: &'a [Hole],
+    /// How many prefixes are listed for them in one look.
+    pub prefixes: usize,
+}
+
+/// Looks at base snapshots.
+#[derive(Clone, Debug, Default)]
+struct BaseLooks {
+    looked: Option<Timestamp>,
+    /// The snapshots that are listed, by prefix.
+    keep: BTreeSet<String>,
+    /// Time of the oldest of them.
+    oldest: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,10 +77,14 @@ struct SourcePrefixes {
     combinations: Vec<Vec<String>>,
     /// Folders that were never looked into: files of any time may lie below.
     unknown: Vec<String>,
+    base: Option<BasePolicy>,
 }
 
 impl SourcePrefixes {
     fn of_path(&self, path: &str) -> Option<String> {
+        if path.starts_with(BASE) {
+            return self.base.as_ref()?.prefix_of(path).map(str::to_owned);
+        }
         match &self.plan {
             None => Some(String::new()),
             Some(plan) => plan.prefix_of(path).map(str::to_owned),
@@ -87,6 +120,7 @@ impl SourceLister {
     /// Knows nothing yet. `poll` is the pause between two ticks.
     pub fn new(policy: SourcePolicy, poll: Duration) -> Self {
         let plan = policy.partitioned().map(|time| PrefixPlan::new(&time.layout, &time.calendar, poll));
+        let base = policy.partitioned().and_then(Partitioned::base).cloned();
         let combinations = match &plan {
             Some(plan) if plan.discovery_levels() > 0 => Vec::new(),
             _ => vec![Vec::new()],
@@ -94,7 +128,9 @@ impl SourceLister {
         Self {
             policy: Arc::new(policy),
             poll,
-            prefixes: SourcePrefixes { plan, combinations, unknown: Vec::new() },
+            prefixes: SourcePrefixes { plan, combinations, unknown: Vec::new(), base },
+            base: BaseLooks::default(),
+            in_holes: BTreeSet::new(),
             spans: None,
             view: View::default(),
             looked: BTreeMap::new(),
@@ -126,6 +162,7 @@ impl SourceLister {
         watermark: Option<Timestamp>,
         before: Option<&SourceState>,
         everything: bool,
+        missed: Missed<'_>,
     ) -> usize {
         if everything {
             self.view.forget_failures();
@@ -134,12 +171,12 @@ impl SourceLister {
         let Some(time) = policy.partitioned() else {
             return self.look_at_reference(store, clock, everything).await;
         };
-        let mut looks = 0;
+        let mut looks = self.look_at_base(store, clock, before, everything).await;
         if everything {
             self.remember(before);
             looks += self.discover(store, clock).await;
         }
-        let range = LiveRange::new(time, clock, watermark, before);
+        let range = LiveRange::new(time, clock, watermark, before, self.base.oldest);
         let from = range.from;
         let spans = self.spans(time, range);
         let (mut due, folders) = self.due(time, spans.as_deref(), clock, everything);
@@ -155,7 +192,43 @@ impl SourceLister {
             due.extend(live.filter(is_new).map(|span| span.prefix.clone()));
         }
         looks += self.list(store, clock, due).await;
-        looks + self.look_further_back(store, time, clock, watermark, before, from).await
+        looks += self.look_further_back(store, time, clock, watermark, before, from).await;
+        looks + self.look_into_holes(store, time, clock, before, missed).await
+    }
+
+    /// Lists what holes say is missing, the newest time first: a few prefixes a tick, or all near its newest end.
+    async fn look_into_holes(
+        &mut self,
+        store: &dyn Store,
+        time: &Partitioned,
+        clock: Timestamp,
+        before: Option<&SourceState>,
+        missed: Missed<'_>,
+    ) -> usize {
+        self.in_holes.clear();
+        let bound = before.and_then(|before| before.evict_before).filter(|_| time.keeps_rows());
+        let (Some(plan), Some(bound)) = (&self.prefixes.plan, bound) else { return 0 };
+        let mut due: Vec<(Option<Timestamp>, Reverse<Timestamp>, String)> = Vec::new();
+        let reach = SignedDuration::try_from(plan.unit_length().saturating_mul(AT_THE_END_OF_A_HOLE)).ok();
+        for hole in missed.holes {
+            let to = time.calendar.holding(hole.to - SignedDuration::from_nanos(1)).end;
+            let near = reach.and_then(|reach| to.checked_sub(reach).ok()).unwrap_or(Timestamp::MIN);
+            let from = time.calendar.floor(hole.from.max(bound).max(near));
+            for span in plan.prefixes(from, to, &self.prefixes.combinations) {
+                let is_listed = self.view.listed_at(&span.prefix).is_some_and(|at| at >= hole.since);
+                let looked = self.looked.get(&span.prefix).copied();
+                if !is_listed && looked != Some(clock) {
+                    due.push((looked, Reverse(span.from), span.prefix.clone()));
+                }
+                self.in_holes.insert(span.prefix);
+            }
+        }
+        // One that failed comes after those that were not tried.
+        due.sort();
+        due.dedup();
+        due.truncate(missed.prefixes);
+        let due = due.into_iter().map(|(_, _, prefix)| prefix).collect();
+        self.list(store, clock, due).await
     }
 
     /// Before the first batch nobody knows how new the newest data is. Where it is old, the live range begins earlier than
@@ -171,7 +244,7 @@ impl SourceLister {
     ) -> usize {
         let is_first = before.is_none_or(|before| before.evict_before.is_none());
         let newest = self.view.newest_end(clock + time.max_skew, std::iter::empty());
-        let (true, None, Some(newest)) = (is_first, time.forever_since, newest) else { return 0 };
+        let (true, false, Some(newest)) = (is_first, time.keeps_rows(), newest) else { return 0 };
         let watermark = watermark.unwrap_or_else(|| time.calendar.frontier(clock, time.settle));
         let bound = time.eviction_bound(watermark, Some(newest));
         let Some(plan) = self.prefixes.plan.as_ref().filter(|_| bound < from) else { return 0 };
@@ -179,6 +252,19 @@ impl SourceLister {
         let unlisted = spans.into_iter().map(|span| span.prefix).filter(|prefix| self.view.listed_at(prefix).is_none());
         let due = unlisted.collect();
         self.list(store, clock, due).await
+    }
+
+    /// Lists all that holes say is missing.
+    pub async fn look_at_missed(
+        &mut self,
+        store: &dyn Store,
+        clock: Timestamp,
+        before: Option<&SourceState>,
+        holes: &[Hole],
+    ) -> usize {
+        let policy = self.policy.clone();
+        let Some(time) = policy.partitioned() else { return 0 };
+        self.look_into_holes(store, time, clock, before, Missed { holes, prefixes: usize::MAX }).await
     }
 
     /// Lists the prefixes of these paths again.
@@ -192,9 +278,14 @@ impl SourceLister {
         self.view.settled(clock);
         let policy = self.policy.clone();
         let Some(time) = policy.partitioned() else { return };
-        let Some(spans) = self.spans(time, LiveRange::new(time, clock, watermark, state)) else { return };
-        self.view.retain(|prefix| spans.keep.contains(prefix) || self.folders.contains_key(prefix));
-        self.looked.retain(|prefix, _| spans.keep.contains(prefix));
+        self.view.retain(|prefix| !prefix.starts_with(BASE) || self.base.keep.contains(prefix));
+        let range = LiveRange::new(time, clock, watermark, state, self.base.oldest);
+        let Some(spans) = self.spans(time, range) else { return };
+        let is_known = |prefix: &str| {
+            self.folders.contains_key(prefix) || self.base.keep.contains(prefix) || self.in_holes.contains(prefix)
+        };
+        self.view.retain(|prefix| spans.keep.contains(prefix) || is_known(prefix));
+        self.looked.retain(|prefix, _| spans.keep.contains(prefix) || self.in_holes.contains(prefix));
     }
 
     /// The prefixes of a range; `None` where they do not follow from time.
@@ -228,6 +319,68 @@ impl SourceLister {
 
     fn schedule(&self, plan: &PrefixPlan, time: &Partitioned) -> Schedule {
         Schedule::new(self.poll, plan.unit_length(), time.window.unsigned_abs())
+    }
+
+    /// Looks for snapshots now and then, and lists those that a table may stand on. One that is complete only by the name
+    /// of a newer one is listed after that was found, so that no listing is of a snapshot in the making.
+    async fn look_at_base(
+        &mut self,
+        store: &dyn Store,
+        clock: Timestamp,
+        before: Option<&SourceState>,
+        everything: bool,
+    ) -> usize {
+        let policy = self.policy.clone();
+        let Some((time, base)) = policy.partitioned().and_then(|time| Some((time, time.base()?))) else { return 0 };
+        let pause = BASE_EVERY.max(self.poll.saturating_mul(10));
+        let rests = self.base.looked.is_some_and(|at| clock.duration_since(at).unsigned_abs() < pause);
+        let failed = self.view.failures().any(|(prefix, _)| prefix.starts_with(BASE));
+        if rests && !failed && !everything {
+            return 0;
+        }
+        self.base.looked = Some(clock);
+        let mut looks = self.find_snapshots(store, base).await;
+        let in_use = before.and_then(|before| pinned_base(base, before));
+        let snapshots = self.view.snapshots();
+        let newer = snapshots.complete(time, clock).take_while(|snapshot| Some(snapshot.time) > in_use);
+        let mut listed: Vec<Snapshot> = newer.take(LISTED).collect();
+        self.base.oldest = listed.last().map(|snapshot| snapshot.time);
+        listed.extend(in_use.and_then(|time| snapshots.of(time)));
+        // The folder of the one in use may be gone: that is how its files are missed.
+        let pinned = before.into_iter().flat_map(|before| before.live.keys()).filter_map(|path| base.prefix_of(path));
+        self.base.keep = listed.iter().map(|snapshot| snapshot.prefix.to_string()).collect();
+        self.base.keep.extend(pinned.map(str::to_owned));
+        let due = self.base.keep.iter().cloned().collect();
+        looks += self.list(store, clock, due).await;
+        looks
+    }
+
+    /// Walks the base's folders down to the last level that tells time.
+    async fn find_snapshots(&mut self, store: &dyn Store, base: &BasePolicy) -> usize {
+        let (mut looks, mut found) = (0, Vec::new());
+        let mut due = vec![(0, BASE.to_owned())];
+        while let Some((level, prefix)) = due.pop() {
+            looks += 1;
+            let names = match store.folders(&self.policy.name, &prefix).await {
+                Ok(names) => names,
+                Err(fault) => {
+                    self.view.failed(&prefix, fault.to_string());
+                    return looks;
+                }
+            };
+            self.view.mended(&prefix);
+            let fits = |name: &String| !is_hidden(name) && base.layout.check_folder(level, name).is_ok();
+            for name in names.iter().filter(|name| fits(name)) {
+                let below = format!("{prefix}{name}/");
+                if level + 1 < base.layout.time_folders() {
+                    due.push((level + 1, below));
+                } else if let Ok(time) = base.time_of_folder(&below) {
+                    found.push(Snapshot { time, prefix: below.into() });
+                }
+            }
+        }
+        self.view.found_snapshots(found.into_iter().collect());
+        looks
     }
 
     async fn look_at_reference(&mut self, store: &dyn Store, clock: Timestamp, everything: bool) -> usize {
@@ -312,7 +465,8 @@ impl SourceLister {
     /// Capture values of pinned files are known, even where their folders are gone: that is how the files are missed.
     fn remember(&mut self, before: Option<&SourceState>) {
         let levels = self.prefixes.plan.as_ref().map_or(0, PrefixPlan::discovery_levels);
-        for path in before.iter().flat_map(|before| before.live.keys()) {
+        let own = before.iter().flat_map(|before| before.live.keys()).filter(|path| !path.starts_with(BASE));
+        for path in own {
             let mut prefix = String::new();
             for (level, name) in path.split('/').take(levels).enumerate() {
                 let folder = self.folders.entry(prefix.clone()).or_default();
@@ -430,18 +584,26 @@ struct LiveRange {
 }
 
 impl LiveRange {
-    fn new(time: &Partitioned, clock: Timestamp, watermark: Option<Timestamp>, before: Option<&SourceState>) -> Self {
+    /// `oldest` is the time of the oldest base snapshot that the first batch may stand on.
+    fn new(
+        time: &Partitioned,
+        clock: Timestamp,
+        watermark: Option<Timestamp>,
+        before: Option<&SourceState>,
+        oldest: Option<Timestamp>,
+    ) -> Self {
         let newest = before.and_then(|before| before.newest_end);
         let evicted = before.and_then(|before| before.evict_before);
         let frontier = time.calendar.frontier(clock, time.settle);
-        let from = match (time.forever_since, evicted) {
-            (None, Some(bound)) => bound,
+        let windowed = time.eviction_bound(watermark.unwrap_or(frontier), newest);
+        let from = match (&time.retention, evicted) {
+            (Retention::Window, Some(bound)) => bound,
             // Before the first batch too, what the watermark waits for is listed.
-            (None, None) => time.eviction_bound(watermark.unwrap_or(frontier), newest),
-            (Some(since), None) => time.calendar.floor(since),
-            (Some(since), Some(_)) => {
-                time.eviction_bound(watermark.unwrap_or(frontier), newest).max(time.calendar.floor(since))
-            }
+            (Retention::Window, None) => windowed,
+            (Retention::Since(since), None) => time.calendar.floor(*since),
+            (Retention::Since(since), Some(_)) => windowed.max(time.calendar.floor(*since)),
+            (Retention::Base(base), None) => oldest.map_or(windowed, |oldest| time.since_base(base, oldest)),
+            (Retention::Base(_), Some(bound)) => windowed.max(bound),
         };
         Self { from, to: time.calendar.holding(clock + time.max_skew).end }
     }

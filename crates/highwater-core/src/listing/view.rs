@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::file::{FileVersion, SeenFile, is_hidden};
+use super::Snapshots;
+use crate::file::{BASE, FileVersion, SeenFile, below_base, is_hidden};
 use crate::partition::Partition;
 use crate::policy::{SourcePolicy, TimePolicy};
 
@@ -20,7 +21,7 @@ pub struct Placed {
     pub version: FileVersion,
     /// When the store says it was written: for freshness figures only.
     pub modified: Option<Timestamp>,
-    /// Its partition; `None` in a reference source.
+    /// Its partition; `None` in a reference source, and in a base snapshot.
     pub partition: Option<Partition>,
 }
 
@@ -60,6 +61,7 @@ pub struct View {
     changed: BTreeSet<Arc<str>>,
     appeared_again: BTreeSet<Arc<str>>,
     first_listed: BTreeSet<Arc<str>>,
+    snapshots: Snapshots,
 }
 
 /// How many files the partitions hold, by their starts: kept beside the files, for every tick asks for the newest.
@@ -110,7 +112,7 @@ impl View {
             self.first_listed.insert(prefix.into());
         }
         for file in seen {
-            if is_hidden(&file.version.path) {
+            if is_hidden(below_base(&file.version.path).unwrap_or(&file.version.path)) {
                 continue;
             }
             if let Some((path, placed)) = self.files.get_key_value(&file.version.path)
@@ -185,6 +187,22 @@ impl View {
     /// Every file known, by path.
     pub fn files(&self) -> &BTreeMap<Arc<str>, Placed> {
         &self.files
+    }
+
+    /// The files below a prefix, in path order.
+    pub fn below(&self, prefix: &str) -> impl Iterator<Item = &Placed> {
+        let from = self.files.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        from.map(|(_, file)| file).take_while(move |file| file.version.path.starts_with(prefix))
+    }
+
+    /// The base snapshots that there are.
+    pub fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
+    }
+
+    /// Takes in a complete look at the base's folders.
+    pub fn found_snapshots(&mut self, snapshots: Snapshots) {
+        self.snapshots = snapshots;
     }
 
     /// Paths that appeared, vanished or changed since they were last [`View::settled`], and those still ahead of time.
@@ -291,7 +309,11 @@ impl View {
 fn place(policy: &SourcePolicy, path: &str) -> Result<Option<Partition>, String> {
     match &policy.time {
         TimePolicy::Reference { .. } => Ok(None),
-        TimePolicy::Partitioned(time) => time.partition_of(path).map(Some).map_err(|misplaced| misplaced.to_string()),
+        TimePolicy::Partitioned(time) => match time.base().filter(|_| path.starts_with(BASE)) {
+            Some(base) => base.time_of(path).map(|_| None),
+            None => time.partition_of(path).map(Some),
+        }
+        .map_err(|misplaced| misplaced.to_string()),
     }
 }
 

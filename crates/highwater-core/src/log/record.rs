@@ -14,7 +14,7 @@ use crate::receipt::{Alarm, Quarantined, Receipt, Requests};
 use crate::withheld::WithheldChange;
 
 /// The format that this build writes; it reads this and all lower ones.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// The number of a record, and the version of every document that its batch wrote. Counts from 1.
 #[derive(

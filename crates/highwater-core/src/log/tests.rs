@@ -210,7 +210,7 @@ fn a_starved_starter_gives_way() {
     assert!(matches!(Fault::from(error), Fault::Fenced(_)));
     let error = LogError::NewerFormat { object: "log/00000000000000000007.json".into(), found: 9, known: FORMAT };
     let Fault::Invalid(text) = Fault::from(error) else { panic!("not invalid") };
-    assert_eq!(text, "log/00000000000000000007.json has format 9, this highwater reads up to 3; upgrade highwater");
+    assert_eq!(text, "log/00000000000000000007.json has format 9, this highwater reads up to 4; upgrade highwater");
 }
 
 #[test]

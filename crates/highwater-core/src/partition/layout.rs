@@ -208,11 +208,30 @@ impl Layout {
         Ok(Located { civil: civil(&found.fields)?, captures: found.captures })
     }
 
+    /// The local time that a folder tells by itself, [`time_folders`](Self::time_folders) below the location.
+    pub fn time_of_folder(&self, prefix: &str) -> Result<DateTime, Misplaced> {
+        let mut found = Found { captures: vec![None; self.captures.len()], ..Found::default() };
+        for (folder, name) in self.folders.iter().take(self.time_folders()).zip(prefix.split('/')) {
+            self.read_folder(folder, name, &mut found)?;
+        }
+        civil(&found.fields)
+    }
+
     /// Judges the name of a folder `level` folders below the location (0: directly below), so that one look at the
     /// names there tells of folders that no prefix will ever list. Folders below the template's last are all fine.
     pub fn check_folder(&self, level: usize, name: &str) -> Result<(), Misplaced> {
         let mut found = Found { captures: vec![None; self.captures.len()], ..Found::default() };
         self.folders.get(level).map_or(Ok(()), |folder| self.read_folder(folder, name, &mut found))
+    }
+
+    /// How many folders there are down to the last one that tells time.
+    pub fn time_folders(&self) -> usize {
+        self.folders.iter().rposition(Folder::has_time).map_or(0, |last| last + 1)
+    }
+
+    /// True if a folder above the last one that tells time is a capture, or holds one.
+    pub fn captures_above_time(&self) -> bool {
+        self.folders[..self.time_folders()].iter().any(Folder::has_capture)
     }
 
     pub(crate) fn folders(&self) -> &[Folder] {

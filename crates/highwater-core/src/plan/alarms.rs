@@ -5,17 +5,21 @@ use jiff::Timestamp;
 use super::Facts;
 use super::guard::Withholding;
 use super::source::{Planned, Range};
+use crate::file::BASE;
 use crate::listing::Placed;
+use crate::policy::Partitioned;
 use crate::receipt::Alarm;
 
 /// The alarm of removals that are seen and not applied.
 pub const REMOVALS_WITHHELD: &str = "removals_withheld";
+/// The alarm of a base snapshot that is not taken because it is so much smaller than the one in use.
+pub const BASE_WITHHELD: &str = "base_withheld";
 
 pub(super) fn raise(
     clock: Timestamp,
     watermark: Timestamp,
     facts: &Facts<'_>,
-    range: &Range,
+    range: &Range<'_>,
     planned: &Planned,
     alarms: &mut Vec<Alarm>,
 ) {
@@ -26,16 +30,24 @@ pub(super) fn raise(
     let mut add = |kind: &str, detail: String| {
         alarms.push(Alarm { kind: kind.into(), source: Some(facts.policy.name.clone()), since: clock, detail });
     };
-    let failures: Vec<String> = facts
-        .view
-        .failures()
-        .map(|(prefix, why)| format!("{}: {why}", if prefix.is_empty() { "/" } else { prefix }))
-        .collect();
+    let (bases, failures): (Vec<_>, Vec<_>) = facts.view.failures().partition(|(prefix, _)| prefix.starts_with(BASE));
+    let tell = |failures: &[(&str, &str)]| {
+        let told =
+            failures.iter().map(|(prefix, why)| format!("{}: {why}", if prefix.is_empty() { "/" } else { prefix }));
+        told.collect::<Vec<_>>().join("; ")
+    };
+    let mut waiting = Vec::new();
     if !failures.is_empty() {
-        add("listing_failed", format!("the watermark waits for a complete listing of {}", failures.join("; ")));
+        waiting.push(format!("the watermark waits for a complete listing of {}", tell(&failures)));
+    }
+    if !bases.is_empty() {
+        waiting.push(format!("no newer base is taken without a complete listing of {}", tell(&bases)));
+    }
+    if !waiting.is_empty() {
+        add("listing_failed", waiting.join("; "));
     }
     if let (Some(time), Some(bound)) = (facts.policy.partitioned(), range.evict_before)
-        && time.forever_since.is_none()
+        && !time.keeps_rows()
         && time.is_silent(watermark, range.newest_end)
     {
         let newest = range.newest_end.map_or_else(|| "ever".into(), |end| format!("since {end}"));
@@ -56,7 +68,11 @@ pub(super) fn raise(
             1 => format!("{path} landed behind the window and was"),
             count => format!("{count} files, {path} the first of them, landed behind the window and were"),
         };
-        add("late_out_of_window", format!("{which} not taken in"));
+        let then = match facts.backfill.filter(|_| facts.policy.partitioned().is_some_and(Partitioned::keeps_rows)) {
+            Some(_) => "taken in at once; back-filling comes to it",
+            None => "taken in",
+        };
+        add("late_out_of_window", format!("{which} not {then}"));
     }
     let misplaced = facts.view.misplaced();
     if misplaced.count > 0 {

@@ -14,6 +14,9 @@ impl fmt::Display for Plan {
         }
         for (name, source) in &self.sources {
             write!(f, "{name}:")?;
+            if let Some(base) = source.base {
+                write!(f, " base {base} and")?;
+            }
             if let Some(bound) = source.evict_before {
                 write!(f, " from {bound}")?;
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Facts, SourcePlan};
-use crate::file::FileVersion;
+use crate::file::{BASE, FileVersion};
 use crate::listing::Placed;
 use crate::log::SourceState;
 use crate::withheld::Standing;
@@ -134,7 +134,8 @@ fn doubt(
     let mut applied = 0;
     for version in fresh {
         let start = start_of(&version.path, facts);
-        if is_doubted || missing.contains_key(&start) {
+        // A snapshot is written once: what is missing of it was taken away.
+        if is_doubted || missing.contains_key(&start) || version.path.starts_with(BASE) {
             let file = Missing { version, since: clock, is_new: true, is_looked_at: true };
             missing.entry(start).or_default().push(file);
         } else {
@@ -218,9 +219,12 @@ fn stand(start: Start, listing: &str, clock: Timestamp, before: &SourceState) ->
 fn has_settled(stands: &Standing, waiting: &[Arrival], clock: Timestamp, facts: &Facts<'_>) -> bool {
     let Some(first) = waiting.first() else { return false };
     let settled = stands.since + facts.policy.guard.settle;
-    let (from, to) = first.file.partition.map_or((clock, clock), |partition| (partition.start, partition.end));
+    let prefixes = match &first.file.partition {
+        Some(partition) => facts.prefixes.of_range(partition.start, partition.end),
+        None => facts.prefixes.of_path(&first.file.version.path).into_iter().collect(),
+    };
     let is_listed = |prefix: &String| facts.view.listed_at(prefix).is_some_and(|at| at >= settled);
-    clock >= settled && facts.prefixes.of_range(from, to).iter().all(is_listed)
+    clock >= settled && prefixes.iter().all(is_listed)
 }
 
 /// Digests of what is listed in the partitions where files are missing and others have come.

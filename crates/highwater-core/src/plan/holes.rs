@@ -6,7 +6,7 @@ mod thin;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::source::{Planned, Times};
 use super::{Facts, SourcePlan};
@@ -14,10 +14,12 @@ use crate::file::SourceName;
 use crate::holes::{ClosedHole, Hole, HoleCause, HoleEnd, OPEN_KEPT};
 use crate::log::SourceState;
 use crate::partition::Partition;
-use crate::policy::Partitioned;
+use crate::policy::{Partitioned, Retention};
 
 pub(crate) use quarantine::quarantine;
 
+/// So many partitions of a hole without files end at once, where nothing else is to be recorded.
+const PIECE: i64 = 64;
 /// How many late files of one partition have an entry by name; the others of it are counted in one more.
 const NAMED_LATE: usize = 3;
 
@@ -95,6 +97,7 @@ impl<'a> Ledger<'a> {
         let name = &facts.policy.name;
         self.open_late(name, &planned.late);
         self.close_late(before, facts, &planned.plan);
+        self.fill(time, facts, planned);
         thin::tend(self, &thin::Look { times, before, facts, time, planned });
         self.leave(name, time, &planned.plan, times.watermark);
         for cause in [HoleCause::PassedOver, HoleCause::LateFile, HoleCause::UnderFilled] {
@@ -160,11 +163,51 @@ impl<'a> Ledger<'a> {
                     let looked = prefix.is_some_and(|prefix| view.listed_at(&prefix).is_some());
                     (looked && !there).then_some(HoleEnd::Removed)
                 }
-                None if moved => self.is_empty(&hole, facts, &pinned).then_some(HoleEnd::Removed),
+                None if moved || !plan.filled.is_empty() => {
+                    let end = if facts.backfill.is_some() { HoleEnd::Filled } else { HoleEnd::Removed };
+                    self.is_empty(&hole, facts, &pinned).then_some(end)
+                }
                 None => None,
             };
             if let Some(end) = end {
                 self.close(&hole, end);
+            }
+        }
+    }
+
+    /// A hole that a lag left is filled from its newest end on: as far as complete listings since it opened show no file
+    /// that is not taken by now.
+    fn fill(&mut self, time: &Partitioned, facts: &Facts<'_>, planned: &Planned) {
+        let Some(bound) = planned.plan.evict_before.filter(|_| time.keeps_rows() && facts.backfill.is_some()) else {
+            return;
+        };
+        let ours = |hole: &&Hole| hole.source == facts.policy.name && hole.cause == HoleCause::PassedOver;
+        // One that this plan makes longer was not looked into yet.
+        let unchanged = |hole: &&Hole| self.open.contains(hole);
+        let open: Vec<Hole> = self.current().filter(ours).filter(unchanged).cloned().collect();
+        for hole in open {
+            let is_filled = |partition: &Partition| {
+                let prefixes = facts.prefixes.of_range(partition.start, partition.end);
+                let is_listed = |prefix: &String| facts.view.listed_at(prefix).is_some_and(|at| at >= hole.since);
+                partition.start < bound
+                    || !planned.left_out.contains(&partition.start) && prefixes.iter().all(is_listed)
+            };
+            let mut to = hole.to;
+            while hole.from < to {
+                let last = time.calendar.holding(to - SignedDuration::from_nanos(1));
+                if !is_filled(&last) {
+                    break;
+                }
+                to = last.start;
+            }
+            // A long hole without files is not to become a record a tick.
+            let piece = SignedDuration::from_secs(time.calendar.step().as_secs().saturating_mul(PIECE));
+            let is_told = planned.plan.changes() || hole.to.duration_since(to) >= piece;
+            if to <= hole.from {
+                self.close(&hole, HoleEnd::Filled);
+            } else if to < hole.to && is_told {
+                self.end_part(Hole { from: to, ..hole.clone() }, HoleEnd::Filled);
+                self.put(Hole { to, ..hole });
             }
         }
     }
@@ -184,10 +227,16 @@ impl<'a> Ledger<'a> {
     /// What is missing would have left the table by now. Rows that stay for ever never leave it. A hole that a lag left
     /// holds the eviction bound up: it ends only once both the bound and the watermark are past it for good.
     fn leave(&mut self, source: &SourceName, time: &Partitioned, plan: &SourcePlan, watermark: Timestamp) {
-        let (None, Some(bound)) = (time.forever_since, plan.evict_before) else { return };
+        let Some(bound) = plan.evict_before else { return };
+        // Behind the bound the rows of a base stand for the partitions.
+        let behind = match &time.retention {
+            Retention::Since(_) => return,
+            Retention::Window => bound - time.window,
+            Retention::Base(_) => bound,
+        };
         let gone = |hole: &&Hole| {
             let behind = match hole.cause {
-                HoleCause::PassedOver | HoleCause::LateFile => hole.to <= bound - time.window,
+                HoleCause::PassedOver | HoleCause::LateFile => hole.to <= behind,
                 HoleCause::UnderFilled => hole.to <= bound,
                 HoleCause::Quarantined => false,
             };
@@ -195,7 +244,7 @@ impl<'a> Ledger<'a> {
         };
         let gone: Vec<Hole> = self.current().filter(gone).cloned().collect();
         for hole in gone {
-            self.close(&hole, HoleEnd::LeftWindow);
+            self.close(&hole, if time.base().is_some() { HoleEnd::Rebased } else { HoleEnd::LeftWindow });
         }
     }
 

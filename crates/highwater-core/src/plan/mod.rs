@@ -2,6 +2,7 @@
 //! clock, no log line.
 
 mod alarms;
+mod base;
 mod display;
 mod guard;
 mod holes;
@@ -23,9 +24,11 @@ use crate::log::{Cursor, PipelineState, SourceState};
 use crate::policy::{OnLag, PipelinePolicy, SourcePolicy};
 use crate::receipt::{Alarm, Quarantined};
 use crate::withheld::WithheldChange;
+use base::Ground;
 use holes::Ledger;
 
-pub use alarms::REMOVALS_WITHHELD;
+pub use alarms::{BASE_WITHHELD, REMOVALS_WITHHELD};
+pub(crate) use base::pinned as pinned_base;
 pub(crate) use holes::quarantine;
 pub use source::watermark_of;
 
@@ -55,10 +58,18 @@ pub struct Plan {
 pub struct SourcePlan {
     /// Eviction bound E; `None` for a reference source.
     pub evict_before: Option<Timestamp>,
+    /// The time of the base snapshot that the table stands on, where it has one.
+    pub base: Option<Timestamp>,
+    /// True if a newer snapshot is not taken because it is so much smaller.
+    pub withholds_base: bool,
     /// End of the newest partition in which data was ever seen.
     pub newest_end: Option<Timestamp>,
     /// Versions to read and pin, in path order; a replaced path stands here and in `dropped`.
     pub added: Vec<FileVersion>,
+    /// Those of `added` that lay in holes.
+    pub filled: BTreeSet<Arc<str>>,
+    /// True if this plan leaves something of holes for later: files, by its budget or by the guard, or time to be listed.
+    pub unfilled: bool,
     /// Versions that are pinned no more, in path order.
     pub dropped: Vec<FileVersion>,
     /// Versions set aside without reading them.
@@ -88,6 +99,17 @@ pub enum Unplanned {
         /// Where the live range would begin.
         bound: Timestamp,
     },
+    /// A table whose base has no snapshot that can be used, and that never had one.
+    #[error(
+        "source {source_name} has no base snapshot yet that can be used: one is when it is complete ({settle:#} after the \
+         time that its folder names, or when a newer one exists), holds files, and all of them can be read"
+    )]
+    NoBase {
+        /// The source.
+        source_name: SourceName,
+        /// `settle` of its base.
+        settle: jiff::SignedDuration,
+    },
 }
 
 /// Which paths may differ from what the log pins.
@@ -110,6 +132,8 @@ pub struct Facts<'a> {
     pub prefixes: &'a dyn Prefixes,
     /// Removals that are withheld since then or longer are accepted.
     pub accepted: Option<Timestamp>,
+    /// So many bytes of files in holes may be read, where rows stay.
+    pub backfill: Option<u64>,
 }
 
 /// Ties paths and partitions to listed prefixes, and says how often these are listed.
@@ -131,7 +155,13 @@ pub fn plan(
     scope: Scope,
 ) -> Result<Plan, Unplanned> {
     let clock = state.clock.map_or(now, |last| now.max(last));
-    let lag = lag(clock, state, facts);
+    let nothing = SourceState::default();
+    let mut grounds = BTreeMap::new();
+    for (name, facts) in facts {
+        let before = state.sources.get(name).unwrap_or(&nothing);
+        grounds.insert(name, source::ground(clock, before, facts)?);
+    }
+    let lag = lag(clock, state, facts, &grounds);
     let mut ledger = Ledger::new(clock, &state.holes);
     let mut limit = None;
     if let Some(lag) = &lag {
@@ -157,13 +187,15 @@ pub fn plan(
     };
     let until = limit.map(|_| watermark);
     let scope = if limit.is_some() { Scope::All } else { scope };
-    let nothing = SourceState::default();
     for (name, facts) in facts {
         let passed_over = passed_over(name, ledger.current());
         let before = state.sources.get(name).unwrap_or(&nothing);
         let times = source::Times { clock, watermark, until, passed_over, watermark_before: state.watermark };
-        let planned = source::plan(times, before, facts, scope, &mut plan.alarms);
+        let missed = if until.is_none() { missed(facts, &state.holes) } else { Vec::new() };
+        let stands = source::Stands { ground: &grounds[name], missed: &missed };
+        let mut planned = source::plan(times, before, facts, stands, scope, &mut plan.alarms);
         ledger.tend(times, before, facts, &planned);
+        planned.plan.unfilled |= facts.backfill.is_some() && self::passed_over(name, ledger.current()).is_some();
         plan.sources.insert(name.clone(), planned.plan);
     }
     (plan.holes, plan.closed) = (ledger.opened, ledger.closed);
@@ -178,7 +210,7 @@ impl Plan {
 
     /// True if removals are withheld, by this plan or since an earlier one.
     pub fn withholds(&self) -> bool {
-        self.sources.values().any(|source| !source.withheld.is_empty())
+        self.sources.values().any(|source| !source.withheld.is_empty() || source.withholds_base)
     }
 
     /// True if something became known that the log keeps, though the tables stay as they are.
@@ -242,7 +274,12 @@ struct Behind {
 }
 
 /// W_before < E as computed at F(t), for the clock alone: silence that `hold_after` holds is no lag.
-fn lag(clock: Timestamp, state: &PipelineState, facts: &BTreeMap<SourceName, Facts<'_>>) -> Option<Lag> {
+fn lag(
+    clock: Timestamp,
+    state: &PipelineState,
+    facts: &BTreeMap<SourceName, Facts<'_>>,
+    grounds: &BTreeMap<&SourceName, Ground>,
+) -> Option<Lag> {
     let watermark = state.watermark?;
     let frontier = source::frontier(clock, facts)?;
     let nothing = SourceState::default();
@@ -253,13 +290,28 @@ fn lag(clock: Timestamp, state: &PipelineState, facts: &BTreeMap<SourceName, Fac
         let bound = source::bound_at(frontier, clock, time, facts, before);
         if watermark < bound {
             // A table that keeps its rows and never had a batch is passed over from its start on.
-            let start = time.forever_since.filter(|_| before.evict_before.is_none());
-            let from = start.map_or(watermark, |start| watermark.min(time.calendar.floor(start)));
+            let start = source::kept_since(time, &grounds[name]).filter(|_| before.evict_before.is_none());
+            let from = start.map_or(watermark, |start| watermark.min(start));
             sources.push(Behind { source: name.clone(), from, bound });
         }
     }
     let bound = sources.iter().map(|behind| behind.bound).min()?;
     Some(Lag { watermark, bound, sources })
+}
+
+/// Time whose files a table that keeps its rows may still take in: open holes that reading can fill, as `[from, to)`.
+fn missed(facts: &Facts<'_>, holes: &[Hole]) -> Vec<(Timestamp, Timestamp)> {
+    let keeps = facts.policy.partitioned().is_some_and(|time| time.keeps_rows());
+    if !keeps || facts.backfill.is_none() {
+        return Vec::new();
+    }
+    fillable(&facts.policy.name, holes).map(|hole| (hole.from, hole.to)).collect()
+}
+
+/// Open holes of a source that end once their files are read.
+pub fn fillable<'a>(source: &'a SourceName, holes: &'a [Hole]) -> impl Iterator<Item = &'a Hole> {
+    let can = |hole: &&Hole| matches!(hole.cause, HoleCause::PassedOver | HoleCause::LateFile);
+    holes.iter().filter(move |hole| hole.source == *source).filter(can)
 }
 
 /// End of the last hole that a lag left in the source.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::alarms::raise;
+use super::alarms::{BASE_WITHHELD, raise};
+use super::base::{self, Ground};
 use super::guard::{self, Asked, Withholding, start_of};
-use super::{Facts, Scope, SourcePlan, passed_over};
-use crate::file::{FileVersion, SourceName};
+use super::{Facts, Scope, SourcePlan, Unplanned, passed_over};
+use crate::file::{BASE, FileVersion, SourceName};
 use crate::listing::{Placed, View};
 use crate::log::{PipelineState, SourceState};
 use crate::partition::Partition;
-use crate::policy::{self, Partitioned, PipelinePolicy};
+use crate::policy::{self, BasePolicy, Partitioned, PipelinePolicy, Retention};
 use crate::receipt::{Alarm, Quarantined};
 
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(60);
@@ -23,7 +24,40 @@ pub(super) struct Planned {
     pub plan: SourcePlan,
     /// Files that came too late for the live range, with their partitions, in path order.
     pub late: Vec<(Arc<str>, Partition)>,
+    /// Files that lie in holes and may be read.
+    missed: Vec<Placed>,
+    /// Starts of the partitions whose files in holes were not all taken.
+    pub left_out: BTreeSet<Timestamp>,
     pub withholding: Option<Withholding>,
+}
+
+/// Takes files in holes as far as the budget goes, one at least: the newest time first.
+fn fill(budget: u64, planned: &mut Planned, asked: &mut Asked) {
+    let start = |file: &Placed| file.partition.map(|partition| partition.start);
+    planned.missed.sort_by(|a, b| (start(b), &a.version.path).cmp(&(start(a), &b.version.path)));
+    let mut bytes = 0;
+    for file in &planned.missed {
+        if bytes > 0 && bytes + file.version.size > budget {
+            break;
+        }
+        bytes += file.version.size;
+        asked.comes(file, None);
+    }
+}
+
+impl Planned {
+    /// What became of files in holes: those that the budget or the guard left out are not filled.
+    fn tell_filled(&mut self) {
+        for file in &self.missed {
+            let path = &file.version.path;
+            if self.plan.added.binary_search_by(|version| version.path.cmp(path)).is_ok() {
+                self.plan.filled.insert(path.clone());
+            } else {
+                self.left_out.extend(file.partition.map(|partition| partition.start));
+            }
+        }
+        self.plan.unfilled = !self.left_out.is_empty();
+    }
 }
 
 /// W: the least of the sources' watermarks, never moving back. Where the batch `skips` a lag, what lies before the live
@@ -62,7 +96,11 @@ pub fn watermark_of(
     before: &SourceState,
 ) -> Timestamp {
     let frontier = time.calendar.frontier(clock, time.settle);
-    let from = passed.unwrap_or_else(|| bound_at(frontier, clock, time, facts, before));
+    let from = passed.unwrap_or_else(|| {
+        // What lies before the first partition of a table that keeps its rows is not its own.
+        let first = kept_since(time, &base::ground(clock, time, before, facts));
+        bound_at(frontier, clock, time, facts, before).max(first.unwrap_or(Timestamp::MIN)).min(frontier)
+    });
     let mut partition = time.calendar.holding(from);
     while partition.end <= frontier {
         let settled = partition.end + time.settle;
@@ -109,32 +147,85 @@ pub(super) struct Times {
     pub passed_over: Option<Timestamp>,
 }
 
+/// What the source's table stands on; an error where a table that needs a snapshot has none.
+pub(super) fn ground(clock: Timestamp, before: &SourceState, facts: &Facts<'_>) -> Result<Ground, Unplanned> {
+    let Some((time, policy)) = facts.policy.partitioned().and_then(|time| Some((time, time.base()?))) else {
+        return Ok(Ground::default());
+    };
+    let ground = base::ground(clock, time, before, facts);
+    if ground.time.is_none() && before.evict_before.is_none() {
+        let (source_name, settle) = (facts.policy.name.clone(), policy.settle);
+        return Err(Unplanned::NoBase { source_name, settle });
+    }
+    Ok(ground)
+}
+
+/// Where the partitions begin whose rows stay for ever.
+pub(super) fn kept_since(time: &Partitioned, ground: &Ground) -> Option<Timestamp> {
+    match &time.retention {
+        Retention::Window => None,
+        Retention::Since(since) => Some(time.calendar.floor(*since)),
+        Retention::Base(base) => ground.time.map(|at| time.since_base(base, at)),
+    }
+}
+
+/// What else decides which files are live.
+#[derive(Clone, Copy)]
+pub(super) struct Stands<'a> {
+    pub ground: &'a Ground,
+    /// Time that holes say is missing and may be filled.
+    pub missed: &'a [(Timestamp, Timestamp)],
+}
+
 /// Plans one source.
 pub(super) fn plan(
     times: Times,
     before: &SourceState,
     facts: &Facts<'_>,
+    stands: Stands<'_>,
     scope: Scope,
     alarms: &mut Vec<Alarm>,
 ) -> Planned {
-    let range = Range::new(times, before, facts);
+    let Stands { ground, missed } = stands;
+    let range = Range { missed, ..Range::new(times, before, facts, ground) };
     let mut planned = Planned {
-        plan: SourcePlan { evict_before: range.evict_before, newest_end: range.newest_end, ..SourcePlan::default() },
+        plan: SourcePlan {
+            evict_before: range.evict_before,
+            base: ground.time,
+            withholds_base: ground.withheld.is_some(),
+            newest_end: range.newest_end,
+            ..SourcePlan::default()
+        },
         late: Vec::new(),
+        missed: Vec::new(),
+        left_out: BTreeSet::new(),
         withholding: None,
     };
     let mut asked = Asked::default();
     for path in candidates(before, facts, &range, scope) {
         consider(&path, times.clock, before, facts, &range, &mut planned, &mut asked);
     }
+    fill(facts.backfill.unwrap_or_default(), &mut planned, &mut asked);
     planned.withholding = guard::decide(times.clock, before, facts, asked, &mut planned.plan);
     planned.plan.in_order();
+    planned.tell_filled();
     raise(times.clock, times.watermark, facts, &range, &planned, alarms);
+    let withheld = ground.withheld.iter().map(|detail| Alarm {
+        kind: BASE_WITHHELD.into(),
+        source: Some(facts.policy.name.clone()),
+        since: times.clock,
+        detail: detail.clone(),
+    });
+    alarms.extend(withheld);
     planned
 }
 
 /// Which partitions are live, and which of them are open to what listings see.
-pub(super) struct Range {
+pub(super) struct Range<'a> {
+    /// The base's policy, and what the table stands on.
+    base: Option<(&'a BasePolicy, &'a Ground)>,
+    /// Another snapshot is stood on than before.
+    base_moved: bool,
     /// Live files lie at or after it.
     pub evict_before: Option<Timestamp>,
     /// New files are taken in only at or after it: later than `evict_before` where rows stay for ever.
@@ -145,55 +236,77 @@ pub(super) struct Range {
     until: Option<Timestamp>,
     pub newest_end: Option<Timestamp>,
     evict_moved: bool,
+    /// Time that holes say is missing and may be filled.
+    missed: &'a [(Timestamp, Timestamp)],
     /// Time that was live before and is no more, and that no lag passed over: what is new there came too late.
     left: Option<(Timestamp, Timestamp)>,
 }
 
-impl Range {
-    fn new(times: Times, before: &SourceState, facts: &Facts<'_>) -> Self {
+impl<'a> Range<'a> {
+    fn new(times: Times, before: &SourceState, facts: &Facts<'a>, ground: &'a Ground) -> Self {
         let Times { clock, watermark, until, passed_over, .. } = times;
         let Some(time) = facts.policy.partitioned() else {
             return Self {
+                base: None,
+                base_moved: false,
                 evict_before: None,
                 accept_from: None,
                 latest_start: None,
                 until: None,
                 newest_end: None,
                 evict_moved: false,
+                missed: &[],
                 left: None,
             };
         };
         let newest_end = before.newest_end.max(newest_end(clock, time, facts.view, before));
         // What a lag passed over stays out, though the watermark may still wait short of the frontier.
         let windowed = time.eviction_bound(watermark, newest_end).max(passed_over.unwrap_or(Timestamp::MIN));
-        let (evict_before, accept_from) = match time.forever_since {
-            None => {
-                let bound = before.evict_before.map_or(windowed, |was| was.max(windowed));
-                (bound, bound)
-            }
-            Some(since) => {
-                let start = time.calendar.floor(since);
-                let first_time = before.evict_before.is_none();
-                (start, if first_time { start.max(passed_over.unwrap_or(start)) } else { windowed.max(start) })
-            }
+        let base = time.base();
+        let (evict_before, accept_from) = if time.keeps_rows() {
+            let kept = kept_since(time, ground);
+            // What an older snapshot needs has left the table with the one that came after it.
+            let was = if base.is_some() { before.evict_before } else { None };
+            let start = kept.max(was).unwrap_or(windowed);
+            let first_time = before.evict_before.is_none();
+            (start, if first_time { start.max(passed_over.unwrap_or(start)) } else { windowed.max(start) })
+        } else {
+            let bound = before.evict_before.map_or(windowed, |was| was.max(windowed));
+            (bound, bound)
         };
         let left = before.evict_before.zip(times.watermark_before).map(|(evicted, passed)| {
-            let since = match time.forever_since {
-                Some(_) => time.eviction_bound(passed, before.newest_end),
+            let since = if time.keeps_rows() {
+                time.eviction_bound(passed, before.newest_end)
+            } else {
                 // What is older would have left the table since, had it come in time.
-                None => time.calendar.floor(evict_before - time.window),
+                time.calendar.floor(evict_before - time.window)
             };
             (since.max(evicted).max(passed_over.unwrap_or(evicted)), passed)
         });
         Self {
+            base: base.map(|base| (base, ground)),
+            base_moved: base.is_some_and(|base| base::pinned(base, before) != ground.time),
             evict_before: Some(evict_before),
             accept_from: Some(accept_from),
+            missed: &[],
             left,
             latest_start: Some(clock + time.max_skew),
             until,
             newest_end,
             evict_moved: before.evict_before.is_some_and(|was| was < evict_before),
         }
+    }
+
+    /// True for a file of a snapshot that the table does not stand on.
+    fn is_elsewhere(&self, path: &str) -> bool {
+        let stood_on =
+            |(base, ground): (&BasePolicy, &Ground)| ground.time.is_some() && base.time_of(path).ok() == ground.time;
+        path.starts_with(BASE) && !self.base.is_some_and(stood_on)
+    }
+
+    /// True for a file of a snapshot that may be stood on later.
+    fn may_come(&self, path: &str) -> bool {
+        self.base.is_some_and(|(base, ground)| base.time_of(path).is_ok_and(|time| Some(time) > ground.time))
     }
 
     /// Live as far as time goes; what is too far ahead is not.
@@ -211,6 +324,14 @@ impl Range {
     fn is_late(&self, file: &Placed) -> bool {
         let Some(partition) = &file.partition else { return false };
         self.accept_from.is_some_and(|bound| partition.start < bound)
+    }
+
+    /// True for a file in a hole that may be filled.
+    fn may_fill(&self, file: &Placed) -> bool {
+        let holds = |partition: &Partition| {
+            self.missed.iter().any(|(from, to)| *from <= partition.start && partition.start < *to)
+        };
+        file.version.size > 0 && self.holds(file) && file.partition.as_ref().is_some_and(holds)
     }
 
     /// True if the view holds files that are too far ahead.
@@ -231,7 +352,7 @@ impl Range {
 }
 
 /// Paths that may come or go, in order.
-fn candidates(before: &SourceState, facts: &Facts<'_>, range: &Range, scope: Scope) -> BTreeSet<Arc<str>> {
+fn candidates(before: &SourceState, facts: &Facts<'_>, range: &Range<'_>, scope: Scope) -> BTreeSet<Arc<str>> {
     let view = facts.view;
     let mut paths: BTreeSet<Arc<str>> = before.quarantined.keys().cloned().collect();
     match scope {
@@ -241,8 +362,15 @@ fn candidates(before: &SourceState, facts: &Facts<'_>, range: &Range, scope: Sco
         }
         Scope::All => paths.extend(view.files().keys().cloned()),
     }
-    if scope == Scope::All || range.evict_moved {
+    if scope == Scope::All || range.evict_moved || range.base_moved {
         paths.extend(before.live.keys().cloned());
+    }
+    if let Some(prefix) = range.base.and_then(|(_, ground)| ground.newly.as_deref()) {
+        paths.extend(view.below(prefix).map(|file| file.version.path.clone()));
+    }
+    if !range.missed.is_empty() {
+        let in_holes = view.files().values().filter(|file| range.is_late(file) && range.may_fill(file));
+        paths.extend(in_holes.map(|file| file.version.path.clone()));
     }
     paths.extend(concerned_by_withheld(before, facts));
     paths
@@ -274,14 +402,21 @@ fn consider(
     clock: Timestamp,
     before: &SourceState,
     facts: &Facts<'_>,
-    range: &Range,
+    range: &Range<'_>,
     planned: &mut Planned,
     asked: &mut Asked,
 ) {
     let live = before.live.get(path);
     let quarantined = before.quarantined.get(path);
     let plan = &mut planned.plan;
-    let Some(seen) = facts.view.files().get(path) else {
+    let seen = facts.view.files().get(path);
+    if range.is_elsewhere(path) {
+        plan.dropped.extend(live.cloned());
+        let waits = seen.is_some() && range.may_come(path);
+        plan.released.extend(quarantined.filter(|_| !waits).map(|_| path.clone()));
+        return;
+    }
+    let Some(seen) = seen else {
         let looked_at = facts.prefixes.of_path(path).is_some_and(|prefix| facts.view.listed_at(&prefix).is_some());
         let evicted = is_evicted(path, range, facts);
         match live {
@@ -299,6 +434,10 @@ fn consider(
         plan.released.extend(quarantined.map(|_| path.clone()));
     }
     if range.is_late(seen) && live.is_none() && quarantined.is_none() {
+        if range.may_fill(seen) {
+            planned.missed.push(seen.clone());
+            return;
+        }
         if seen.version.size > 0 && (facts.view.arrivals().contains(path) || range.missed(seen)) {
             planned.late.extend(seen.partition.map(|partition| (path.clone(), partition)));
         }
@@ -331,7 +470,10 @@ fn consider(
 
 /// A live path that no listing knows: its partition may have left the window before this process saw it, or the layout
 /// is another one now.
-fn is_evicted(path: &str, range: &Range, facts: &Facts<'_>) -> bool {
+fn is_evicted(path: &str, range: &Range<'_>, facts: &Facts<'_>) -> bool {
+    if path.starts_with(BASE) {
+        return false;
+    }
     let (Some(time), Some(bound)) = (facts.policy.partitioned(), range.evict_before) else { return false };
     time.partition_of(path).map_or(true, |partition| partition.start < bound)
 }
@@ -348,7 +490,7 @@ fn set_aside(clock: Timestamp, facts: &Facts<'_>, version: &FileVersion) -> Quar
 }
 
 /// When a version in quarantine is due again: after a minute, then after twice as long each time, at most hourly.
-fn retry_at(known: &Quarantined) -> Timestamp {
+pub(super) fn retry_at(known: &Quarantined) -> Timestamp {
     let mut due = known.since;
     let mut pause = FIRST_RETRY;
     for _ in 0..known.attempts {

@@ -1,3 +1,5 @@
+mod backfill;
+mod bases;
 mod files;
 mod guard;
 mod holes;

@@ -36,6 +36,7 @@ fn setup(dice: &mut Dice) -> Setup {
         atomic_sink: dice.chance(30),
         reads_watermark: dice.chance(8),
         end_by_crash: dice.chance(50),
+        backfill: dice.chance(50),
     }
 }
 

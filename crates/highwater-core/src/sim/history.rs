@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::file::SourceName;
 use crate::partition::{Calendar, Layout};
-use crate::policy::{Guard, GuardLimit, OnLag, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
+use crate::policy::{Guard, GuardLimit, OnLag, Partitioned, PipelinePolicy, Retention, SourcePolicy, TimePolicy};
 
 /// When every history begins.
 pub(super) const BEGIN: &str = "2026-05-01T10:00:00Z";
@@ -17,6 +17,9 @@ pub(super) const BEGIN: &str = "2026-05-01T10:00:00Z";
 pub(super) const POLL: Duration = Duration::from_secs(10);
 /// How long a partition waits for its last files.
 pub(super) const SETTLE: SignedDuration = SignedDuration::from_secs(60);
+
+/// The length of every file that has bytes.
+pub(super) const FILE_BYTES: u64 = 7;
 
 /// So many files of a source may vanish at once.
 pub(super) const GUARDED: u64 = 2;
@@ -56,6 +59,8 @@ pub struct Setup {
     pub lease: LeaseKind,
     /// The log believes a create under its lease, without a listing.
     pub leased_log: bool,
+    /// Holes of tables that keep their rows are filled, two files a batch.
+    pub backfill: bool,
     /// The sink's commit makes all of a batch visible at once.
     pub atomic_sink: bool,
     /// Documents hold the watermark.
@@ -287,7 +292,11 @@ impl Setup {
                 settle: SETTLE,
                 hold_after: self.hold_min.map(SignedDuration::from_mins),
                 max_skew: kind.step(),
-                forever_since: (kind == Kind::Forever).then(|| begin() - SignedDuration::from_hours(6)),
+                retention: match kind {
+                    Kind::Forever => Retention::Since(begin() - SignedDuration::from_hours(6)),
+                    _ => Retention::Window,
+                },
+                backfill: self.backfill.then_some(2 * FILE_BYTES),
             })),
         };
         let limit = Some(GuardLimit { files: GUARDED, percent: 10 });

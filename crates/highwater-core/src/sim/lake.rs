@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::history::{Place, Quality, Setup};
+use super::history::{FILE_BYTES, Place, Quality, Setup};
 use super::replay::Bytes;
 use crate::file::{FileVersion, SourceName};
 use crate::policy::SourcePolicy;
@@ -77,7 +77,7 @@ impl Lake {
             Quality::Broken => Content { ids: 0, readable: false },
             Quality::Empty | Quality::Rowless => Content { ids: 0, readable: true },
         };
-        let size = if quality == Quality::Empty { 0 } else { 7 };
+        let size = if quality == Quality::Empty { 0 } else { FILE_BYTES };
         let version = FileVersion { path: path.clone(), size, etag: format!("e{}", self.writes).into() };
         self.contents.insert(version.clone(), content);
         self.put(now, source, path, Some(version));

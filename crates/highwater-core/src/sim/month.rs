@@ -27,7 +27,7 @@ use crate::file::SourceName;
 use crate::lease::Unguarded;
 use crate::log::{Body, KEEP, ObjectLog, Writer, WriterId, claim};
 use crate::partition::{Calendar, Layout};
-use crate::policy::{Guard, OnLag, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
+use crate::policy::{Guard, OnLag, Partitioned, PipelinePolicy, Retention, SourcePolicy, TimePolicy};
 use crate::ports::{Clock, Fault, NoOrders};
 use executor::Counting;
 use lake::Lake;
@@ -142,7 +142,8 @@ impl Month {
                 settle: SignedDuration::from_mins(1),
                 hold_after: Some(SignedDuration::from_mins(150)),
                 max_skew: SignedDuration::from_mins(5),
-                forever_since: options.forever.then_some(start),
+                retention: if options.forever { Retention::Since(start) } else { Retention::Window },
+                backfill: None,
             }));
             sources.push(SourcePolicy { name: name.clone(), time, guard: Guard::default() });
         }

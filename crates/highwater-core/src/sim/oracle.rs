@@ -102,10 +102,11 @@ impl Oracle {
         self.lies.insert(source.clone());
     }
 
-    /// True if a lag passed the instant over, in that source.
-    pub fn is_passed_over(&self, source: &SourceName, at: Timestamp) -> bool {
+    /// True if a lag passed the instant over, in that source; where holes are filled, if one is open still.
+    pub fn is_passed_over(&self, source: &SourceName, at: Timestamp, fills: bool) -> bool {
+        let holes = if fills { &self.state.holes } else { &self.holes };
         let lag = |hole: &&Hole| hole.source == *source && hole.cause == HoleCause::PassedOver;
-        self.holes.iter().filter(lag).any(|hole| hole.from <= at && at < hole.to)
+        holes.iter().filter(lag).any(|hole| hole.from <= at && at < hole.to)
     }
 
     /// Notes a broken rule; the first one counts.
@@ -326,10 +327,14 @@ impl World {
             let replaced =
                 cursor.added.iter().filter_map(|version| before.get(&version.path).filter(|was| *was != version));
             let gone: Vec<&FileVersion> = removed.chain(replaced).collect();
-            let unfounded: Vec<&FileVersion> =
+            let mut unfounded: Vec<&FileVersion> =
                 gone.iter().copied().filter(|version| !self.may_go(record.clock, source, cursor, version)).collect();
-            // A listing that hid files is believed as far as the guard goes.
+            // A listing that hid files is believed as far as the guard goes: where it hid the same for so long that the
+            // partition, which gained files, looks rewritten, it goes all the way.
             let was_lied_to = self.oracle.lies.contains(source);
+            let start = |version: &FileVersion| self.lake.start_of(source, &version.path);
+            let gained = |version: &FileVersion| cursor.added.iter().any(|added| start(added) == start(version));
+            unfounded.retain(|version| !(was_lied_to && gained(version)));
             let is_emptied = gone.len() == before.len() && cursor.added.is_empty();
             if was_lied_to && unfounded.len() as u64 <= GUARDED && !is_emptied {
                 continue;

@@ -35,6 +35,7 @@ mod found {
             hold_min: Some(30),
             lease: LeaseKind::Heartbeat,
             leased_log: true,
+            backfill: false,
             atomic_sink: false,
             reads_watermark: false,
             end_by_crash: true,
@@ -58,6 +59,14 @@ mod found {
     #[test]
     fn a_first_batch_over_old_data_is_whole() {
         check(setup(&[Kind::Captured, Kind::Short]), &[land(1, 8, 0), land(1, 1, 2), Step::Wait { seconds: 4_502 }]);
+    }
+
+    /// A table that keeps its rows begins before the window of another source: no lag is made of it.
+    #[test]
+    fn a_catching_up_pipeline_catches_up_with_a_table_that_begins_earlier() {
+        let setup = setup(&[Kind::Short, Kind::Forever]);
+        let setup = Setup { on_lag: OnLag::CatchUp, leased_log: false, end_by_crash: false, ..setup };
+        check(setup, &[run(1), land(1, 7, 1), run(1)]);
     }
 
     /// The first batch is committed, its record never written; its file is gone when the next writer comes.

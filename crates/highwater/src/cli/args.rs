@@ -65,6 +65,11 @@ pub enum Command {
         after_help = "Shows what is withheld, and leaves an order: a running writer carries it out at its next tick, else the next `run` or `once`\ndoes. What vanishes after the command is not accepted by it.\n\nExamples:\n  highwater accept-removals\n  highwater accept-removals ads --json"
     )]
     AcceptRemovals(AcceptArgs),
+    /// Read the files in holes of tables that keep their rows
+    #[command(
+        after_help = "For sources with retain = \"forever\": what a lag passed over, and files that came too late. Leaves an order: a running\nwriter carries it out, else the next `run` or `once` does, at most a gigabyte of files a batch.\n\nExamples:\n  highwater backfill\n  highwater backfill ads --json"
+    )]
+    Backfill(BackfillArgs),
     /// Build a new index beside the live one, from the same files, and judge it
     #[command(
         after_help = "The live index goes on meanwhile. A running writer carries it out; where nobody writes the pipeline, this command\ndoes. Exit code 1 if a gate fails.\n\nExamples:\n  highwater rebuild\n  highwater rebuild --promote --reason 'new analyzer'"
@@ -180,6 +185,17 @@ pub struct OnceArgs {
 /// `accept-removals`.
 #[derive(Clone, Debug, Args)]
 pub struct AcceptArgs {
+    /// Of this source alone
+    #[arg(value_name = "SOURCE")]
+    pub source: Option<String>,
+    /// How to report.
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `backfill`.
+#[derive(Clone, Debug, Args)]
+pub struct BackfillArgs {
     /// Of this source alone
     #[arg(value_name = "SOURCE")]
     pub source: Option<String>,
@@ -350,6 +366,7 @@ impl Command {
             Self::Run(_) => "run",
             Self::Once(_) => "once",
             Self::AcceptRemovals(_) => "accept-removals",
+            Self::Backfill(_) => "backfill",
             Self::Rebuild(_) => "rebuild",
             Self::Promote(_) => "promote",
             Self::Rollback(_) => "rollback",

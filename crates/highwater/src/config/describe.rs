@@ -200,6 +200,7 @@ impl List<'_> {
         self.set("max_rejects", rejects);
         self.put("guard", guard(source.guard));
         self.dialect(source);
+        self.base(source);
         if !source.columns.is_empty() {
             self.section = vec!["source".into(), source.name.to_string(), "columns".into()];
             for (name, kind) in &source.columns {
@@ -209,7 +210,7 @@ impl List<'_> {
     }
 
     fn kind(&mut self, kind: &TableKind) {
-        let TableKind::Upsert { key, version, deleted, retain } = kind else {
+        let TableKind::Upsert { key, version, deleted, retain, backfill } = kind else {
             return self.text("kind", if *kind == TableKind::Append { "append" } else { "reference" });
         };
         self.text("kind", "upsert");
@@ -221,7 +222,20 @@ impl List<'_> {
                 self.text("retain", "forever");
                 self.text("start", &start.to_string());
             }
+            Retain::Based(_) => self.text("retain", "forever"),
         }
+        if *retain != Retain::Window {
+            self.text("backfill", &backfill.map_or_else(|| "never".into(), format_size));
+        }
+    }
+
+    fn base(&mut self, source: &SourceConfig) {
+        let Some(base) = source.base() else { return };
+        self.section = vec!["source".into(), source.name.to_string(), "base".into()];
+        self.text("location", &base.location.to_string());
+        self.text("layout", &base.layout);
+        self.text("settle", &format_duration(base.settle));
+        self.text("margin", &format_duration(base.margin));
     }
 
     fn dialect(&mut self, source: &SourceConfig) {

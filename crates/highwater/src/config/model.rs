@@ -173,6 +173,8 @@ pub enum TableKind {
         deleted: Option<String>,
         /// How long rows stay.
         retain: Retain,
+        /// How many bytes of files in holes a batch reads, where rows stay; `None`: none without an order.
+        backfill: Option<u64>,
     },
     /// All rows of all files, without time.
     Reference,
@@ -188,6 +190,21 @@ pub enum Retain {
         /// The first partition is the one that holds this instant.
         start: Timestamp,
     },
+    /// Rows of the newest usable base snapshot, and of the partitions since, stay.
+    Based(BaseConfig),
+}
+
+/// `[source.*.base]`: full snapshots of the table, a folder a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseConfig {
+    /// Where the snapshots are.
+    pub location: Location,
+    /// The path template that names them by time.
+    pub layout: String,
+    /// How long after its time a snapshot counts as complete, where no newer one exists.
+    pub settle: SignedDuration,
+    /// How far before a snapshot's time the partitions begin that are read besides it.
+    pub margin: SignedDuration,
 }
 
 /// `max_rejects`: a file past both bounds is quarantined.

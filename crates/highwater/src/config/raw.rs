@@ -63,9 +63,19 @@ pub struct RawSource {
     pub deleted: Option<Text>,
     pub retain: Option<Text>,
     pub start: Option<Text>,
+    pub base: Option<RawBase>,
+    pub backfill: Option<Spanned<Scalar>>,
     pub columns: Vec<(Text, Text)>,
     pub csv: Option<RawCsv>,
     pub times: RawTimes,
+}
+
+pub struct RawBase {
+    pub span: Range<usize>,
+    pub location: Option<Text>,
+    pub layout: Option<Text>,
+    pub settle: Option<Text>,
+    pub margin: Option<Text>,
 }
 
 pub struct RawCsv {
@@ -249,6 +259,8 @@ fn read_source(reader: &mut Reader<'_>, name: Text, mut section: Section<'_>) ->
         deleted: section.text(reader, "deleted", "deleted = \"deleted\""),
         retain: section.text(reader, "retain", "retain = \"window\""),
         start: section.time(reader, "start", "start = \"2026-05-01T00:00:00Z\""),
+        backfill: section.scalar(reader, "backfill", "backfill = \"64MiB\", or \"never\""),
+        base: section.section(reader, "base").map(|base| read_base(reader, base)),
         columns: match section.section(reader, "columns") {
             Some(mut columns) => columns.entries(reader, "a type, as in \"string\" or \"list<int64>\""),
             None => Vec::new(),
@@ -259,6 +271,18 @@ fn read_source(reader: &mut Reader<'_>, name: Text, mut section: Section<'_>) ->
             window: section.text(reader, "window", "window = \"5h\""),
             ..read_times(reader, &mut section)
         },
+    };
+    section.finish(reader);
+    raw
+}
+
+fn read_base(reader: &mut Reader<'_>, mut section: Section<'_>) -> RawBase {
+    let raw = RawBase {
+        span: section.span.clone(),
+        location: section.need(reader, "location", "location = \"s3://bucket/prefix\", or a folder"),
+        layout: section.need(reader, "layout", "layout = \"dt=%Y-%m-%d\", the folder that names a snapshot"),
+        settle: section.text(reader, "settle", "settle = \"6h\""),
+        margin: section.text(reader, "margin", "margin = \"1h\""),
     };
     section.finish(reader);
     raw

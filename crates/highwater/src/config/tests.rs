@@ -184,6 +184,16 @@ const MISTAKES: &[(&str, &str)] = &[
     ("retain = \"window\"", "retain = \"forever\""),
     ("retain = \"window\"", "retain = \"forever\"\nstart = \"2026-05-01\""),
     ("retain = \"window\"", "retain = \"window\"\nstart = 2026-05-01T00:00:00Z"),
+    ("retain = \"window\"", "retain = \"window\"\nbackfill = \"1MiB\"\nbase = { location = \"./b\", layout = \"%Y\" }"),
+    ("retain = \"window\"", "retain = \"forever\"\nbackfill = \"much\"\nbase = { layout = \"nowhere\" }"),
+    (
+        "retain = \"window\"",
+        "retain = \"forever\"\nstart = 2026-05-01T00:00:00Z\nbase = { location = \"s3://lake/ads/b\", layout = \"{region}/%Y-%m-%d\" }",
+    ),
+    (
+        "retain = \"window\"",
+        "retain = \"forever\"\nbase = { location = \"./b\", layout = \"%Y-%m-%d\", settel = \"1h\" }",
+    ),
     ("step = \"1h\"", "step = \"2h\""),
     ("step = \"1h\"", "step = \"1h\"\nwindow = \"90m\""),
     ("delimiter = \";\"", "delimiter = \"||\""),
@@ -392,11 +402,18 @@ fn what_check_prints_loads_to_the_same() {
     let folder = Folder::new();
     let text = GOOD
         .replace("retain = \"window\"", "retain = \"forever\"\nstart = 2026-05-01T00:00:00Z\nversion = \"v${BUCKET}\"\nguard = { files = 2, percent = 50 }");
+    let based = "retain = \"forever\"\nbackfill = \"never\"\n\
+                 base = { location = \"s3://lake/full\", layout = \"%Y-%m-%d/{region}\", settle = \"2h\" }";
+    let based = GOOD.replace("retain = \"window\"", based);
+    let told = folder.load(&based).unwrap().resolved_toml();
+    assert!(told.contains("margin = \"5h\""), "{told}");
+    let same = folder.load(&told).unwrap();
     let first = folder.load(&text.replace("\"./shops\"", "\"./sh'o\\\"ps $${x}\"")).unwrap();
     let again = folder.load(&first.resolved_toml()).unwrap();
     let values =
         |config: &Config| config.settings().into_iter().map(|s| (s.section, s.key, s.value)).collect::<Vec<_>>();
     assert_eq!(values(&first), values(&again));
+    assert_eq!(values(&folder.load(&based).unwrap()), values(&same));
 }
 
 #[test]

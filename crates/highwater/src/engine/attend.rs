@@ -197,7 +197,7 @@ impl Attendant {
                     self.drop_one(driver, ports, name.clone(), (reason.clone(), id)).await?;
                     ports.orders.done(std::slice::from_ref(&order)).await?;
                 }
-                Order::AcceptRemovals { .. } | Order::Retry { .. } => {}
+                Order::AcceptRemovals { .. } | Order::Retry { .. } | Order::Backfill { .. } => {}
             }
         }
         Ok(())

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use highwater_core::log::{PipelineState, SourceState};
+use highwater_core::log::{Body, PipelineState, Record, SourceState};
 use highwater_core::orders::ObjectOrders;
+use highwater_core::plan::{BASE_WITHHELD, fillable};
 use highwater_core::ports::{Fault, Order, Orders};
 use highwater_core::receipt::Quarantined;
 use highwater_core::{SourceName, Timestamp};
 
 use super::pipeline::Pipeline;
 use super::view::writer;
+use crate::config::{Retain, TableKind};
 use crate::nonce::nonce;
-use crate::report::{AcceptReport, RetryReport, WithheldReport, WriterReport};
+use crate::report::{AcceptReport, BackfillReport, RetryReport, WithheldReport, WriterReport};
 
 /// How many paths a report names for each source.
 const NAMED: usize = 10;
@@ -22,7 +24,8 @@ impl Pipeline {
     /// Accepts the removals that are withheld now, of one source or of all; the writer carries it out.
     pub async fn accept_removals(&self, source: Option<&str>) -> Result<AcceptReport, Fault> {
         let source = self.meant(source)?;
-        let (state, writer) = self.standing().await?;
+        let loaded = self.load().await?;
+        let state = loaded.state;
         let mut withheld = BTreeMap::new();
         let mut until: Option<Timestamp> = None;
         for (name, known) in meant(&state, source.as_ref()) {
@@ -36,7 +39,11 @@ impl Pipeline {
             };
             withheld.insert(name.clone(), report);
         }
-        let mut report = AcceptReport { order: None, withheld, writer };
+        let bases = bases_withheld(&loaded.recent, source.as_ref());
+        if !bases.is_empty() {
+            until = until.max(Some(self.clock.now()));
+        }
+        let mut report = AcceptReport { order: None, withheld, bases, writer: writer(loaded.recent.iter()) };
         if let Some(at) = until {
             report.order = Some(self.leave(&Order::AcceptRemovals { source, at }).await?);
         }
@@ -61,6 +68,32 @@ impl Pipeline {
         Ok(report)
     }
 
+    /// Has the files in holes of tables that keep their rows read, of one source or of all; the writer carries it out.
+    pub async fn backfill(&self, source: Option<&str>) -> Result<BackfillReport, Fault> {
+        let source = self.meant(source)?;
+        let keeps = |name: &SourceName| {
+            self.config().sources.get(name).is_some_and(|source| match &source.kind {
+                TableKind::Upsert { retain, .. } => *retain != Retain::Window,
+                TableKind::Append | TableKind::Reference => false,
+            })
+        };
+        if let Some(source) = source.as_ref().filter(|source| !keeps(source)) {
+            return Err(Fault::Invalid(format!(
+                "rows of source {source} leave with their partition: its holes are not filled; retain = \"forever\" keeps rows"
+            )));
+        }
+        let (state, writer) = self.standing().await?;
+        let mut holes = Vec::new();
+        for (name, _) in meant(&state, source.as_ref()).into_iter().filter(|(name, _)| keeps(name)) {
+            holes.extend(fillable(name, &state.holes).cloned());
+        }
+        let mut report = BackfillReport { order: None, holes, writer };
+        if !report.holes.is_empty() {
+            report.order = Some(self.leave(&Order::Backfill { source }).await?);
+        }
+        Ok(report)
+    }
+
     async fn leave(&self, order: &Order) -> Result<String, Fault> {
         let name = nonce();
         self.orders.give(&name, order).await?;
@@ -81,6 +114,18 @@ impl Pipeline {
         let known: Vec<&str> = self.config().sources.keys().map(SourceName::as_str).collect();
         Err(Fault::Invalid(format!("there is no source {source}; the configuration has {}", known.join(", "))))
     }
+}
+
+/// Snapshots that the last tick on record did not take.
+fn bases_withheld(recent: &[Record], source: Option<&SourceName>) -> BTreeMap<SourceName, String> {
+    let last = recent.iter().rev().find_map(|record| match &record.body {
+        Body::Batch(batch) => Some(&batch.alarms),
+        Body::Advance { alarms, .. } => Some(alarms),
+        Body::Claim { .. } | Body::Generation { .. } => None,
+    });
+    let withheld = last.into_iter().flatten().filter(|alarm| alarm.kind == BASE_WITHHELD);
+    let named = withheld.filter_map(|alarm| Some((alarm.source.clone()?, alarm.detail.clone())));
+    named.filter(|(name, _)| source.is_none_or(|source| source == name)).collect()
 }
 
 fn meant<'a>(state: &'a PipelineState, source: Option<&SourceName>) -> Vec<(&'a SourceName, &'a SourceState)> {

@@ -13,7 +13,9 @@ use highwater_core::log::{BatchLog, Claimed, Loaded, ObjectLog, PipelineState, W
 use highwater_core::orders::ObjectOrders;
 use highwater_core::partition::Calendar;
 use highwater_core::plan::Plan;
-use highwater_core::policy::{self, Guard, Partitioned, PipelinePolicy, SourcePolicy, TimePolicy};
+use highwater_core::policy::{
+    self, BasePolicy, Guard, Partitioned, PipelinePolicy, Retention, SourcePolicy, TimePolicy,
+};
 use highwater_core::ports::{Clock, Executor as _, Fault, Orders};
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
@@ -382,14 +384,27 @@ fn source_policy(source: &SourceConfig) -> Result<SourcePolicy, Fault> {
             settle: source.settle,
             hold_after: source.hold_after,
             max_skew: source.max_skew,
-            forever_since: match &source.kind {
-                TableKind::Upsert { retain: Retain::Forever { start }, .. } => Some(*start),
-                _ => None,
+            retention: retention(source)?,
+            backfill: match &source.kind {
+                TableKind::Upsert { backfill, .. } => *backfill,
+                TableKind::Append | TableKind::Reference => None,
             },
         })),
     };
     let guard = Guard { limit: source.guard, settle: source.settle };
     Ok(SourcePolicy { name: source.name.clone(), time, guard })
+}
+
+fn retention(source: &SourceConfig) -> Result<Retention, Fault> {
+    let TableKind::Upsert { retain, .. } = &source.kind else { return Ok(Retention::Window) };
+    Ok(match retain {
+        Retain::Window => Retention::Window,
+        Retain::Forever { start } => Retention::Since(*start),
+        Retain::Based(base) => {
+            let (layout, calendar) = base.time(&source.time_zone).map_err(Fault::Invalid)?;
+            Retention::Base(Box::new(BasePolicy { layout, calendar, settle: base.settle, margin: base.margin }))
+        }
+    })
 }
 
 /// The state of a pipeline that never ran.

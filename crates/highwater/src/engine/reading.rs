@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, SchemaRef};
 use futures::StreamExt;
+use highwater_core::file::below_base;
 use highwater_core::partition::{Calendar, Layout};
 use highwater_core::ports::Fault;
 use highwater_core::receipt::RejectedRow;
@@ -23,6 +24,8 @@ use crate::task;
 struct SourceReader {
     config: SourceConfig,
     layout: Option<(Layout, Calendar)>,
+    /// Of base snapshots, with the places of the source's captures among its own.
+    base: Option<(Layout, Calendar, Vec<usize>)>,
     required: Vec<String>,
     max_memory_bytes: u64,
 }
@@ -73,7 +76,8 @@ impl Reader {
             };
             let layout = source.time().map_err(Fault::Invalid)?;
             let max_memory_bytes = config.pipeline.memory_bytes;
-            let reader = SourceReader { config: source.clone(), layout, required, max_memory_bytes };
+            let base = base_of(source, layout.as_ref().map(|(layout, _)| layout)).map_err(Fault::Invalid)?;
+            let reader = SourceReader { config: source.clone(), layout, base, required, max_memory_bytes };
             sources.insert(name.clone(), Arc::new(reader));
         }
         Ok(Self { stores, sources, cores, fetched: Mutex::default() })
@@ -242,11 +246,28 @@ impl SourceReader {
         Read::Part(Box::new(part), rejected, decoded.rejected_count)
     }
 
+    /// The partition of a file, or the time of the snapshot that it belongs to, and the columns captured from its path.
     fn place(&self, path: &str) -> Result<(Option<Timestamp>, Vec<Option<String>>), String> {
+        if let (Some((layout, calendar, order)), Some(below)) = (&self.base, below_base(path)) {
+            let located = layout.locate(below).map_err(|misplaced| misplaced.to_string())?;
+            let captures = order.iter().map(|place| located.captures[*place].clone()).collect();
+            return Ok((Some(calendar.holding_civil(located.civil).start), captures));
+        }
         let Some((layout, calendar)) = &self.layout else { return Ok((None, Vec::new())) };
         let located = layout.locate(path).map_err(|misplaced| misplaced.to_string())?;
         Ok((Some(calendar.holding_civil(located.civil).start), located.captures))
     }
+}
+
+fn base_of(source: &SourceConfig, own: Option<&Layout>) -> Result<Option<(Layout, Calendar, Vec<usize>)>, String> {
+    let (Some(base), Some(own)) = (source.base(), own) else { return Ok(None) };
+    let (layout, calendar) = base.time(&source.time_zone)?;
+    let place = |name: &String| {
+        let found = layout.captures().iter().position(|capture| capture == name);
+        found.ok_or_else(|| format!("base layout \"{}\" does not capture `{name}`", base.layout))
+    };
+    let order = own.captures().iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Some((layout, calendar, order)))
 }
 
 fn with_captures(

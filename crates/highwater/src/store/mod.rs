@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use highwater_core::file::{BASE, below_base};
 use highwater_core::ports::{Clock, Fault, Store};
 use highwater_core::receipt::Requests;
 use highwater_core::{FileVersion, SeenFile, SourceName};
@@ -96,10 +97,42 @@ impl From<StoreError> for Fault {
 /// A listing holds zero-byte files (size 0), which are no data: whoever plans drops and counts them. It leaves out hidden
 /// names (a component below the location starts with `_` or `.`) and directory markers without a word, and names that
 /// cannot be told or followed with a warning and an entry in [`Store::skipped`].
+///
+/// Files of a source's base snapshots stand behind [`BASE`] in prefixes and paths.
 pub struct Stores {
-    places: BTreeMap<SourceName, (Location, Place)>,
+    places: BTreeMap<(SourceName, Tree), (Location, Place)>,
     counters: Arc<Counters>,
     skipped: Arc<Mutex<BTreeMap<(SourceName, String), String>>>,
+}
+
+/// Which of a source's two places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Tree {
+    Own,
+    Base,
+}
+
+impl Tree {
+    /// The place that a path or prefix is of, and the path within it.
+    fn of(path: &str) -> (Self, &str) {
+        below_base(path).map_or((Self::Own, path), |below| (Self::Base, below))
+    }
+
+    /// What stands before the paths of the place.
+    fn root(self) -> &'static str {
+        match self {
+            Self::Own => "",
+            Self::Base => BASE,
+        }
+    }
+
+    /// The same file under its path in the other sense.
+    fn rooted(self, version: FileVersion) -> FileVersion {
+        match self {
+            Self::Own => version,
+            Self::Base => FileVersion { path: format!("{BASE}{}", version.path).into(), ..version },
+        }
+    }
 }
 
 enum Place {
@@ -111,8 +144,10 @@ impl Stores {
     /// Opens the stores of all sources; asks nothing of them yet. `clock` must be the machine's own, not a batch's: it is
     /// compared with the change times of local files.
     pub fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let places = config.sources.iter().map(|(name, source)| (name.clone(), source.location.clone()));
-        Self::new(places, &config.stores, clock)
+        let own = config.sources.iter().map(|(name, source)| (name.clone(), Tree::Own, source.location.clone()));
+        let based = config.sources.iter().filter_map(|(name, source)| Some((name, source.base()?)));
+        let bases = based.map(|(name, base)| (name.clone(), Tree::Base, base.location.clone()));
+        Self::open_all(own.chain(bases), &config.stores, clock)
     }
 
     /// As [`Stores::open`], from a plain list and `[store."s3://bucket"]` by that URL.
@@ -121,12 +156,20 @@ impl Stores {
         configs: &BTreeMap<String, StoreConfig>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
+        Self::open_all(sources.into_iter().map(|(source, location)| (source, Tree::Own, location)), configs, clock)
+    }
+
+    fn open_all(
+        trees: impl IntoIterator<Item = (SourceName, Tree, Location)>,
+        configs: &BTreeMap<String, StoreConfig>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
         let counters = Arc::new(Counters::default());
         let names = Arc::default();
         let mut buckets: BTreeMap<String, Arc<Bucket>> = BTreeMap::new();
         let mut places = BTreeMap::new();
-        for (source, location) in sources {
-            let skipped = Skipped { source: source.clone(), names: Arc::clone(&names) };
+        for (source, tree, location) in trees {
+            let skipped = Skipped { source: source.clone(), root: tree.root(), names: Arc::clone(&names) };
             let place = match &location {
                 Location::Folder(root) => {
                     Place::Local(Arc::new(Local::new(root.clone(), Arc::clone(&clock), Arc::clone(&counters), skipped)))
@@ -143,7 +186,7 @@ impl Stores {
                     Place::S3(Prefix::new(shared, prefix, skipped))
                 }
             };
-            places.insert(source, (location, place));
+            places.insert((source, tree), (location, place));
         }
         Ok(Self { places, counters, skipped: names })
     }
@@ -151,24 +194,33 @@ impl Stores {
     /// The bytes of exactly this version of a source's file, or an error that says what to do; never a part of them, nor
     /// another version's.
     pub async fn fetch(&self, source: &SourceName, version: &FileVersion) -> Result<Content, FetchError> {
-        match self.place(source).map_err(|fault| FetchError::Unavailable(fault.to_string()))? {
-            Place::Local(folder) => folder.fetch(version).await,
-            Place::S3(prefix) => prefix.fetch(version).await,
+        let (tree, below) = Tree::of(&version.path);
+        let version = FileVersion { path: below.into(), ..version.clone() };
+        match self.place(source, tree).map_err(|fault| FetchError::Unavailable(fault.to_string()))? {
+            Place::Local(folder) => folder.fetch(&version).await,
+            Place::S3(prefix) => prefix.fetch(&version).await,
         }
     }
 
     /// Takes over the versions that the log pins for a source. Call it before the first listing of a process: a local
     /// file that was new when it was pinned keeps its etag only if its store knows that etag. Nothing to do for S3.
     pub fn remember<'a>(&self, source: &SourceName, versions: impl IntoIterator<Item = &'a FileVersion>) {
-        if let Some((_, Place::Local(folder))) = self.places.get(source) {
-            folder.remember(versions);
+        let (bases, own): (Vec<_>, Vec<_>) =
+            versions.into_iter().partition(|version| below_base(&version.path).is_some());
+        if let Some((_, Place::Local(folder))) = self.places.get(&(source.clone(), Tree::Own)) {
+            folder.remember(own);
+        }
+        if let Some((_, Place::Local(folder))) = self.places.get(&(source.clone(), Tree::Base)) {
+            let below =
+                |version: &FileVersion| FileVersion { path: Tree::of(&version.path).1.into(), ..version.clone() };
+            folder.remember(&bases.into_iter().map(below).collect::<Vec<_>>());
         }
     }
 
     /// Asks each source's location whether it can be listed, at one request each; the error says what is wrong and where.
     pub async fn reach(&self) -> Vec<(SourceName, Location, Result<(), StoreError>)> {
         let mut answers = Vec::new();
-        for (source, (location, place)) in &self.places {
+        for ((source, _), (location, place)) in &self.places {
             let answer = match place {
                 Place::Local(folder) => folder.reach().await,
                 Place::S3(prefix) => prefix.reach().await,
@@ -178,8 +230,8 @@ impl Stores {
         answers
     }
 
-    fn place(&self, source: &SourceName) -> Result<&Place, Fault> {
-        let found = self.places.get(source).map(|(_, place)| place);
+    fn place(&self, source: &SourceName, tree: Tree) -> Result<&Place, Fault> {
+        let found = self.places.get(&(source.clone(), tree)).map(|(_, place)| place);
         found.ok_or_else(|| Fault::Internal(format!("source `{source}` has no store")))
     }
 }
@@ -187,16 +239,22 @@ impl Stores {
 #[async_trait]
 impl Store for Stores {
     async fn files(&self, source: &SourceName, prefix: &str) -> Result<Vec<SeenFile>, Fault> {
+        let (tree, prefix) = Tree::of(prefix);
         check_prefix(prefix);
-        match self.place(source)? {
+        let files = match self.place(source, tree)? {
             Place::Local(folder) => folder.files(prefix).await,
             Place::S3(place) => place.files(prefix).await,
+        };
+        if tree == Tree::Own {
+            return files;
         }
+        Ok(files?.into_iter().map(|file| SeenFile { version: tree.rooted(file.version), ..file }).collect())
     }
 
     async fn folders(&self, source: &SourceName, prefix: &str) -> Result<Vec<String>, Fault> {
+        let (tree, prefix) = Tree::of(prefix);
         check_prefix(prefix);
-        match self.place(source)? {
+        match self.place(source, tree)? {
             Place::Local(folder) => folder.folders(prefix).await,
             Place::S3(place) => place.folders(prefix).await,
         }
@@ -262,6 +320,8 @@ fn check_prefix(prefix: &str) {
 #[derive(Clone)]
 struct Skipped {
     source: SourceName,
+    /// Stands before the names.
+    root: &'static str,
     names: Arc<Mutex<BTreeMap<(SourceName, String), String>>>,
 }
 
@@ -269,11 +329,12 @@ impl Skipped {
     /// A listing of `prefix` begins: what it meets replaces what the one before met.
     fn clear(&self, prefix: &str) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.retain(|(source, name), _| *source != self.source || !name.starts_with(prefix));
+        let ours = |name: &str| Tree::of(name).0.root() == self.root && Tree::of(name).1.starts_with(prefix);
+        names.retain(|(source, name), _| *source != self.source || !ours(name));
     }
 
     fn add(&self, name: impl Into<String>, reason: &str) {
-        let name = name.into();
+        let name = format!("{}{}", self.root, name.into());
         tracing::warn!(source = %self.source, name, "left out of the listing: {reason}");
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.len() < SKIPPED_NAMES {

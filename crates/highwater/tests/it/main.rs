@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+mod bases;
 mod bucket;
 mod changes;
 mod commands;

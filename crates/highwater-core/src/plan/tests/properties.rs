@@ -133,7 +133,7 @@ proptest! {
             if let Some(was) = before.sources.get(&SourceName::new("ads")).and_then(|source| source.evict_before) {
                 prop_assert!(was <= bound, "the eviction bound moved back");
             }
-            let forever = run.world.sources.values().any(|s| s.lister.policy().partitioned().unwrap().forever_since.is_some());
+            let forever = run.world.sources.values().any(|s| s.lister.policy().partitioned().unwrap().keeps_rows());
             if let Some(was) = before.watermark.filter(|was| *was < bound && !forever) {
                 let lags = before.holes.iter().chain(&plan.holes).filter(|hole| hole.cause == HoleCause::PassedOver);
                 let passed = lags.map(|hole| hole.to).max().unwrap_or(was);

@@ -1,13 +1,14 @@
 //! Plans as text: a script of what is known and when it is planned, and the plans that come of it.
 //!
 //! One line each; all times are of one day, `10/a#1` is the file `a` of etag 1 in hour 10, `#0` one of zero bytes:
-//! `source NAME STEP [window=3h] [settle=5m] [hold=1h|never] [skew=1h] [forever=02:00]` (or `source NAME reference`),
+//! `source NAME STEP [window=3h] [settle=5m] [hold=1h|never] [skew=1h] [forever=02:00|base=SETTLE/MARGIN]` (or `source NAME reference`),
 //! both may have `[guard=3/50%|never]` (10 files and 10 % otherwise), the reference `[settle=1m]`; `accept NAME 10:00`
 //! (removals withheld since then or longer, in the next plans; `accept NAME never` ends it), `on_lag RULE`, `W 10:00`, `clock 10:05`, `E NAME 07:00`, `newest NAME 10:00`, `live NAME FILE…`,
 //! `quarantined NAME FILE since=10:00 attempts=1`, `list NAME 07-10 at 10:10: FILE…` (complete listings of these
 //! hours), `fail NAME 09`, `unreadable NAME FILE` (its bytes are broken: batches that read it set it aside), then
 //! `plan 10:10` (shows a plan), `tick 10:10` (shows it and commits it) or `pass 10:10` (commits it unseen), and `ledger`
-//! (shows which holes are open, and which have ended since the last `ledger`). A number of bytes stands behind a colon,
+//! (shows which holes are open, and which have ended since the last `ledger`). `snapshots NAME 06 08` tells which base
+//! snapshots there are, by hour; a file of the one of hour 6 is `@06/a#1`, and `list NAME @06 at 10:10: FILE…` lists it. A number of bytes stands behind a colon,
 //! `10/a#1:500`; a day in front of a time, `2T10:00`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +19,12 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::*;
-use crate::file::SeenFile;
-use crate::listing::SourceLister;
+use crate::file::{BASE, SeenFile};
+use crate::listing::{Snapshot, SourceLister};
 use crate::log::{BatchRecord, Cursor, FORMAT, Record, Sequence, SourceState, WriterId};
 use crate::partition::{Calendar, Layout};
+use crate::policy::{BasePolicy, Partitioned, Retention, TimePolicy};
 use crate::policy::{Guard, GuardLimit};
-use crate::policy::{Partitioned, TimePolicy};
 use crate::receipt::Receipt;
 
 const DAY: &str = "2026-05-01";
@@ -123,6 +124,11 @@ impl World {
                 };
                 self.state_of(name).quarantined.insert(entry.version.path.clone(), entry);
             }
+            ["list", name, snapshot, "at", time, files @ ..] if snapshot.starts_with('@') => {
+                let files = files.iter().map(|text| file(text)).collect();
+                let prefix = base_folder(snapshot.trim_start_matches('@'));
+                self.listed(name, &prefix, at(time.trim_end_matches(':')), files);
+            }
             ["list", name, hours, "at", time, files @ ..] => {
                 let (from, to) = hours.split_once('-').unwrap_or((*hours, *hours));
                 let files: Vec<FileVersion> = files.iter().map(|text| file(text)).collect();
@@ -131,6 +137,12 @@ impl World {
                     let here = files.iter().filter(|file| file.path.starts_with(&prefix)).cloned();
                     self.listed(name, &prefix, at(time.trim_end_matches(':')), here.collect());
                 }
+            }
+            ["snapshots", name, hours @ ..] => {
+                let snapshot =
+                    |hour: &&str| Snapshot { time: at(&format!("{hour}:00")), prefix: base_folder(hour).into() };
+                let found = hours.iter().map(snapshot).collect();
+                self.view(name).found_snapshots(found);
             }
             ["list-all", name, "at", time, files @ ..] => {
                 let files = files.iter().map(|text| file(text)).collect();
@@ -181,7 +193,10 @@ impl World {
         let mut facts = BTreeMap::new();
         for (name, known) in &self.sources {
             let (policy, prefixes) = (known.lister.policy(), known.lister.prefixes());
-            facts.insert(name.clone(), Facts { policy, view: &known.view, prefixes, accepted: known.accepted });
+            facts.insert(
+                name.clone(),
+                Facts { policy, view: &known.view, prefixes, accepted: known.accepted, backfill: policy.backfill() },
+            );
         }
         plan(now, &self.state, &facts, &self.policy, scope)
     }
@@ -289,7 +304,8 @@ pub fn source(name: &str, step: &str, options: &[&str]) -> SourcePolicy {
         settle: length("5m"),
         hold_after: Some(length("1h")),
         max_skew: length("1h"),
-        forever_since: None,
+        retention: Retention::Window,
+        backfill: None,
     };
     for option in options {
         match option.split_once('=').unwrap() {
@@ -299,11 +315,27 @@ pub fn source(name: &str, step: &str, options: &[&str]) -> SourcePolicy {
             ("skew", value) => time.max_skew = length(value),
             ("hold", "never") => time.hold_after = None,
             ("hold", value) => time.hold_after = Some(length(value)),
-            ("forever", value) => time.forever_since = Some(at(value)),
+            ("forever", value) => time.retention = Retention::Since(at(value)),
+            ("backfill", bytes) => time.backfill = Some(bytes.parse().unwrap()),
+            ("base", value) => time.retention = Retention::Base(Box::new(base(value))),
             other => panic!("no such option: {other:?}"),
         }
     }
     SourcePolicy { name, time: TimePolicy::Partitioned(Box::new(time)), guard: guard(options) }
+}
+
+fn base(value: &str) -> BasePolicy {
+    let (settle, margin) = value.split_once('/').unwrap();
+    BasePolicy {
+        layout: Layout::parse("%Y-%m-%d/%H").unwrap(),
+        calendar: Calendar::new(SignedDuration::from_secs(1), TimeZone::UTC).unwrap(),
+        settle: length(settle),
+        margin: length(margin),
+    }
+}
+
+fn base_folder(hour: &str) -> String {
+    format!("{BASE}{DAY}/{hour}/")
 }
 
 fn guard(options: &[&str]) -> Guard {
@@ -335,6 +367,11 @@ pub fn at(text: &str) -> Timestamp {
 
 pub fn file(text: &str) -> FileVersion {
     let (path, etag) = text.split_once('#').unwrap();
+    if let Some(below) = path.strip_prefix('@') {
+        let (hour, name) = below.split_once('/').unwrap();
+        let version = file(&format!("x#{etag}"));
+        return FileVersion { path: format!("{}{name}", base_folder(hour)).into(), ..version };
+    }
     let (etag, size) = etag.split_once(':').map_or((etag, 7), |(etag, size)| (etag, size.parse().unwrap()));
     let day = if path.starts_with(|c: char| c.is_ascii_digit()) { format!("{DAY}/") } else { String::new() };
     FileVersion { path: format!("{day}{path}").into(), size: if etag == "0" { 0 } else { size }, etag: etag.into() }

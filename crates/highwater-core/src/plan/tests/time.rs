@@ -160,3 +160,22 @@ fn the_eviction_bound_never_moves_back() {
     ads: from 08:00
     ");
 }
+
+#[test]
+fn a_table_that_keeps_its_rows_and_begins_within_the_window_does_not_wait_for_what_lies_before() {
+    insta::assert_snapshot!(check("
+        source ads 1h forever=09:00
+        list ads 09-11 at 10:10: 09/a#1
+        tick 10:10
+        source more 1h forever=12:00
+        list more 12-11 at 10:11:
+        plan 10:11
+    "), @"
+    at 10:10: watermark starts at 10:00
+    ads: from 09:00
+      + 09/a
+    at 10:11: watermark stays at 10:00
+    ads: from 09:00
+    more: from 12:00
+    ");
+}

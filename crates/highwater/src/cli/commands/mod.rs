@@ -18,6 +18,6 @@ pub use demo::demo;
 pub use generations::{drop_generation, generations, promote, rebuild, rollback};
 pub use holes::holes;
 pub use init::init;
-pub use orders::{accept_removals, retry};
+pub use orders::{accept_removals, backfill, retry};
 pub use read::{dump, get, log, search, status};
 pub use run::{run, serve};

@@ -1,15 +1,15 @@
-//! `accept-removals` and `holes retry`: orders to whoever writes the pipeline. They claim nothing and touch no index.
+//! `accept-removals`, `backfill` and `holes retry`: orders to whoever writes the pipeline. They claim nothing and touch no index.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::cli::args::{AcceptArgs, Format};
+use crate::cli::args::{AcceptArgs, BackfillArgs, Format};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::engine::{Access, Pipeline};
-use crate::report::{AcceptReport, RetryReport, WriterReport};
+use crate::report::{AcceptReport, BackfillReport, RetryReport, WriterReport};
 
 /// How many files in quarantine are named.
 const NAMED: usize = 10;
@@ -46,6 +46,32 @@ pub async fn retry(
     Ok(Exit::Done)
 }
 
+/// Has the files in holes of tables that keep their rows read.
+pub async fn backfill(config: Config, args: &BackfillArgs, output: &Output) -> Result<Exit, CliError> {
+    let report = open(config)?.backfill(args.source.as_deref()).await?;
+    if args.format.json {
+        output.json(&report)?;
+    } else {
+        output.result(filled(&report))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn filled(report: &BackfillReport) -> String {
+    if report.order.is_none() {
+        return "no table that keeps its rows has a hole that reading could fill".into();
+    }
+    let mut text = String::new();
+    for hole in report.holes.iter().take(NAMED) {
+        let what = hole.path.as_deref().map_or(String::new(), |path| format!(" ({path})"));
+        _ = writeln!(text, "{}: {} to {}, {}{what}", hole.source, hole.from, hole.to, hole.cause.as_str());
+    }
+    if report.holes.len() > NAMED {
+        _ = writeln!(text, "and {} more", report.holes.len() - NAMED);
+    }
+    text + &carried_out("what is there of them is read, a gigabyte a batch at most", report.writer.as_ref())
+}
+
 fn accepted(report: &AcceptReport) -> String {
     if report.order.is_none() {
         return "nothing is withheld: there is nothing to accept".into();
@@ -62,7 +88,11 @@ fn accepted(report: &AcceptReport) -> String {
             _ = writeln!(text, "  and {more} more");
         }
     }
-    text + &carried_out("their removal is accepted", report.writer.as_ref())
+    for (source, detail) in &report.bases {
+        _ = writeln!(text, "{source}: {detail}");
+    }
+    let what = if report.withheld.is_empty() { "it is accepted" } else { "their removal is accepted" };
+    text + &carried_out(what, report.writer.as_ref())
 }
 
 fn retried(report: &RetryReport) -> String {
@@ -86,6 +116,8 @@ fn carried_out(what: &str, writer: Option<&WriterReport>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use highwater_core::receipt::Quarantined;
     use highwater_core::{FileVersion, SourceName, Timestamp};
 
@@ -101,8 +133,12 @@ mod tests {
         let paths = vec!["dt=1/a.json".into(), "dt=1/b.json".into()];
         let withheld = WithheldReport { files: 200, of: 300, since: since(), paths };
         let writer = Some(WriterReport { holder: "host h, process 7".into(), since: since() });
-        let mut report =
-            AcceptReport { order: Some("n".into()), withheld: [(SourceName::new("ads"), withheld)].into(), writer };
+        let mut report = AcceptReport {
+            order: Some("n".into()),
+            withheld: [(SourceName::new("ads"), withheld)].into(),
+            bases: BTreeMap::new(),
+            writer,
+        };
         insta::assert_snapshot!(accepted(&report), @"
         ads: 200 of 300 files are gone and stay in the table (since 2026-05-01T10:12:00Z)
           dt=1/a.json

@@ -87,6 +87,7 @@ fn check_windows(raw: &Raw, sources: &[Option<SourceConfig>], found: &mut Findin
 /// Where everything is, as far as it can be told, whatever else is wrong.
 struct Places<'a> {
     sources: Vec<(&'a RawSource, Option<Location>)>,
+    bases: Vec<(&'a Text, Option<Location>)>,
     state: Option<Location>,
     index: Option<Location>,
 }
@@ -96,6 +97,12 @@ impl<'a> Places<'a> {
         let at = |text: &Option<Text>| parse_location(text.as_ref()?.get_ref(), base).ok();
         Self {
             sources: raw.sources.iter().map(|source| (source, at(&source.location))).collect(),
+            bases: raw
+                .sources
+                .iter()
+                .filter_map(|source| source.base.as_ref()?.location.as_ref())
+                .map(|text| (text, parse_location(text.get_ref(), base).ok()))
+                .collect(),
             state: at(&raw.pipeline.state),
             index: at(&raw.index.path),
         }
@@ -103,11 +110,26 @@ impl<'a> Places<'a> {
 
     /// Every location with a store; `None` if one is unknown.
     fn used(&self) -> Option<Vec<&Location>> {
-        self.sources.iter().map(|(_, place)| place.as_ref()).chain([self.state.as_ref()]).collect()
+        let bases = self.bases.iter().map(|(_, place)| place.as_ref());
+        self.sources.iter().map(|(_, place)| place.as_ref()).chain(bases).chain([self.state.as_ref()]).collect()
+    }
+
+    /// A base's folders would be listed as partitions of a source that they lie in.
+    fn check_bases(&self, found: &mut Findings) {
+        for (text, base) in &self.bases {
+            let Some(base) = base else { continue };
+            for (source, place) in &self.sources {
+                if place.as_ref().is_some_and(|place| contains(place, base)) {
+                    let message = format!("the base at {base} lies within the source `{}`", source.name.get_ref());
+                    found.problem(text.span(), message, "give the snapshots a location of their own");
+                }
+            }
+        }
     }
 
     /// Folders and prefixes that would get into each other's way.
     fn check(&self, found: &mut Findings) {
+        self.check_bases(found);
         for (n, (source, place)) in self.sources.iter().enumerate() {
             let (Some(text), Some(place)) = (&source.location, place) else { continue };
             for (what, own) in [("state", &self.state), ("index", &self.index)] {

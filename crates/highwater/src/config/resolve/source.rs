@@ -2,17 +2,21 @@
 
 use std::path::Path;
 
+use highwater_core::partition::Layout;
 use highwater_core::{SourceName, Timestamp};
 use jiff::SignedDuration;
+use serde_spanned::Spanned;
 
-use super::times::Times;
+use super::times::{Times, length};
 use super::{LayoutCheck, choose, filled};
 use crate::config::columns::parse_column_type;
 use crate::config::location::parse_location;
-use crate::config::model::{Retain, SourceConfig, TableKind};
-use crate::config::problem::Findings;
-use crate::config::raw::{RawCsv, RawSource};
-use crate::config::section::{Reader, Text};
+use crate::config::model::{BaseConfig, Retain, SourceConfig, TableKind};
+use crate::config::problem::{Complaint, Findings};
+use crate::config::raw::{RawBase, RawCsv, RawSource};
+use crate::config::section::{Reader, Scalar, Text};
+use crate::config::size::parse_size;
+use crate::config::time::check_base_layout;
 use crate::format::{ColumnType, CsvOptions, FileFormat};
 
 const FORMATS: [(&str, FileFormat); 5] = [
@@ -54,7 +58,7 @@ pub fn resolve_source(
         check_needed(raw, kind, &path, reader);
         check_foreign(raw, kind, &mut reader.found);
         match kind {
-            Kind::Upsert => upsert(raw, &path, reader),
+            Kind::Upsert => upsert(raw, &path, (base, times.as_ref().map(|times| times.window)), reader),
             Kind::Append => Some(TableKind::Append),
             Kind::Reference => Some(TableKind::Reference),
         }
@@ -128,6 +132,8 @@ fn check_foreign(raw: &RawSource, kind: Kind, found: &mut Findings) {
         ("deleted", raw.deleted.as_ref().map(Text::span)),
         ("retain", raw.retain.as_ref().map(Text::span)),
         ("start", raw.start.as_ref().map(Text::span)),
+        ("base", raw.base.as_ref().map(|base| base.span.clone())),
+        ("backfill", raw.backfill.as_ref().map(Spanned::span)),
     ];
     for (key, span) in keys {
         if let Some(span) = span.filter(|_| kind != Kind::Upsert) {
@@ -182,7 +188,12 @@ fn check_layout(
     }
 }
 
-fn upsert(raw: &RawSource, path: &str, reader: &mut Reader<'_>) -> Option<TableKind> {
+fn upsert(
+    raw: &RawSource,
+    path: &str,
+    (folder, window): (&Path, Option<SignedDuration>),
+    reader: &mut Reader<'_>,
+) -> Option<TableKind> {
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Word {
         Window,
@@ -201,14 +212,29 @@ fn upsert(raw: &RawSource, path: &str, reader: &mut Reader<'_>) -> Option<TableK
         parsed.ok()
     });
     let retain = match retain {
-        Some(Word::Forever) if !start_given => {
-            let span = raw.retain.as_ref().map_or(raw.span.clone(), Text::span);
-            let fix = "write start = \"2026-05-01T00:00:00Z\", the first time whose rows stay";
-            found.problem(span, format!("`start` is missing in [{path}], whose rows stay forever"), fix);
-            None
-        }
-        Some(Word::Forever) => start.map(|start| Retain::Forever { start }),
+        Some(Word::Forever) => match &raw.base {
+            Some(base) => {
+                if let Some(start) = &raw.start {
+                    let message = "`start` has no meaning beside a base: the table begins with a snapshot";
+                    found.problem(start.span(), message, "take it out, or the base");
+                }
+                resolve_base(base, raw, folder, window, found).map(Retain::Based)
+            }
+            None if !start_given => {
+                let span = raw.retain.as_ref().map_or(raw.span.clone(), Text::span);
+                let fix = format!(
+                    "write start = \"2026-05-01T00:00:00Z\", the first time whose rows stay, or a [{path}.base] of full snapshots"
+                );
+                found.problem(span, format!("`start` is missing in [{path}], whose rows stay forever"), fix);
+                None
+            }
+            None => start.map(|start| Retain::Forever { start }),
+        },
         Some(Word::Window) => {
+            if let Some(base) = &raw.base {
+                let message = "a base has no meaning with retain = \"window\"";
+                found.problem(base.span.clone(), message, "take it out, or write retain = \"forever\"");
+            }
             if let Some(start) = &raw.start {
                 let message = "`start` has no meaning with retain = \"window\"";
                 found.problem(start.span(), message, "take it out, or write retain = \"forever\"");
@@ -217,10 +243,71 @@ fn upsert(raw: &RawSource, path: &str, reader: &mut Reader<'_>) -> Option<TableK
         }
         None => None,
     };
+    let keeps = retain.as_ref().is_some_and(|retain| *retain != Retain::Window);
+    let backfill = resolve_backfill(raw, keeps || retain.is_none(), found);
     let key = resolve_key(raw, found);
     let version = raw.version.as_ref().map(|text| filled("version", Some(text), found));
     let deleted = raw.deleted.as_ref().map(|text| filled("deleted", Some(text), found));
-    Some(TableKind::Upsert { key: key?, version: version.flatten(), deleted: deleted.flatten(), retain: retain? })
+    Some(TableKind::Upsert {
+        key: key?,
+        version: version.flatten(),
+        deleted: deleted.flatten(),
+        retain: retain?,
+        backfill: backfill?,
+    })
+}
+
+/// How many bytes of files in holes a batch reads besides its own.
+const BACKFILL_BYTES: u64 = 64 << 20;
+
+/// `None`: not usable.
+fn resolve_backfill(raw: &RawSource, keeps: bool, found: &mut Findings) -> Option<Option<u64>> {
+    let Some(value) = &raw.backfill else { return Some(keeps.then_some(BACKFILL_BYTES)) };
+    if !keeps {
+        let message = "`backfill` has no meaning where rows leave with their partition";
+        found.problem(value.span(), message, "take it out, or write retain = \"forever\"");
+        return None;
+    }
+    let parsed = match value.get_ref() {
+        Scalar::Text(word) if word == "never" => return Some(None),
+        Scalar::Text(text) => parse_size(text),
+        Scalar::Integer(bytes) => u64::try_from(*bytes)
+            .map_err(|_| Complaint::new(format!("{bytes} is no number of bytes"), "write \"64MiB\", or \"never\"")),
+    };
+    found.keep(value.span(), "backfill", parsed).map(Some)
+}
+
+/// How long after its time a snapshot counts as complete: jobs that write whole tables take hours.
+const BASE_SETTLE: SignedDuration = SignedDuration::from_hours(6);
+
+fn resolve_base(
+    base: &RawBase,
+    raw: &RawSource,
+    folder: &Path,
+    window: Option<SignedDuration>,
+    found: &mut Findings,
+) -> Option<BaseConfig> {
+    let settle = length("settle", base.settle.as_ref(), found).map(Spanned::into_inner);
+    let margin = length("margin", base.margin.as_ref(), found).map(Spanned::into_inner);
+    let location = base.location.as_ref().and_then(|text| {
+        let parsed = parse_location(text.get_ref(), folder);
+        found.keep(text.span(), "location", parsed)
+    });
+    let layout = base.layout.as_ref()?;
+    let own = raw.layout.as_ref().and_then(|own| Layout::parse(own.get_ref()).ok());
+    let captures = own.map(|layout| layout.captures().to_vec()).unwrap_or_default();
+    if let Err(message) = check_base_layout(layout.get_ref(), &captures) {
+        let help = "write the folder of a snapshot with %Y, %m, %d, %H, %M";
+        let (message, fix) = message.split_once("; ").unwrap_or((&message, help));
+        found.problem(layout.span(), message, fix);
+        return None;
+    }
+    Some(BaseConfig {
+        location: location?,
+        layout: layout.get_ref().clone(),
+        settle: settle.unwrap_or(BASE_SETTLE),
+        margin: margin.or(window)?,
+    })
 }
 
 fn resolve_key(raw: &RawSource, found: &mut Findings) -> Option<Vec<String>> {

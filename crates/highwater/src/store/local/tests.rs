@@ -39,7 +39,7 @@ fn world() -> World {
 }
 
 fn open(root: &Path, clock: &Arc<Fixed>, counters: &Arc<Counters>) -> Arc<Local> {
-    let skipped = Skipped { source: SourceName::new("s"), names: Arc::default() };
+    let skipped = Skipped { source: SourceName::new("s"), root: "", names: Arc::default() };
     Arc::new(Local::new(root.to_owned(), Arc::clone(clock) as Arc<dyn Clock>, Arc::clone(counters), skipped))
 }
 
@@ -306,7 +306,7 @@ async fn fetches_exactly_the_listed_version() {
 #[tokio::test]
 async fn large_files_are_spooled() {
     let w = world();
-    let skipped = Skipped { source: SourceName::new("s"), names: Arc::default() };
+    let skipped = Skipped { source: SourceName::new("s"), root: "", names: Arc::default() };
     let small =
         Local { memory_bytes: 1_000, ..Local::new(w.dir.path().into(), w.clock.clone(), w.counters.clone(), skipped) };
     let small = Arc::new(small);

@@ -196,7 +196,7 @@ fn open(endpoint: &str, prefix: &str, tuning: Tuning) -> (Prefix, Arc<Counters>)
     let counters = Arc::new(Counters::default());
     let tuning = Tuning { range_bytes: tuning.range_bytes, memory_bytes: tuning.memory_bytes, ..quick() };
     let bucket = Bucket::new("b", builder, Arc::new(SystemClock), Arc::clone(&counters), tuning).unwrap();
-    let skipped = Skipped { source: SourceName::new("s"), names: Arc::default() };
+    let skipped = Skipped { source: SourceName::new("s"), root: "", names: Arc::default() };
     (Prefix::new(Arc::new(bucket), prefix, skipped), counters)
 }
 

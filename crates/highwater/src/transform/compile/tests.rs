@@ -97,6 +97,7 @@ fn an_upsert_table_needs_the_columns_that_decide() {
         version: Some("at".to_owned()),
         deleted: Some("bid".to_owned()),
         retain: crate::config::Retain::Window,
+        backfill: None,
     };
     let problems = compile(&spec).map(|_| ()).unwrap_err();
     let told: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();

@@ -84,6 +84,7 @@ pub fn upsert(name: &str, parts: Vec<Arc<Part>>) -> Table {
         version: Some("version".to_owned()),
         deleted: Some("deleted".to_owned()),
         retain: Retain::Window,
+        backfill: None,
     };
     Table { source: SourceName::new(name), schema, kind, parts }
 }
