@@ -134,7 +134,7 @@ async fn a_record_reads_as_json_for_people() {
     let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
     insta::assert_snapshot!(String::from_utf8_lossy(&bytes), @r#"
     {
-      "format": 3,
+      "format": 4,
       "seq": 1,
       "writer": "w",
       "epoch": 1,

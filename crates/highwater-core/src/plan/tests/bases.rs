@@ -69,7 +69,7 @@ fn a_snapshot_is_complete_at_once_when_a_newer_one_exists() {
         list ads 05-08 at 07:10: 06/x#1
         tick 07:10
     "), @"
-    at 07:10: watermark starts at 04:00
+    at 07:10: watermark starts at 07:00
     ads: base 05:00 and from 05:00
       + .base/05/a
       + 06/x

@@ -1,4 +1,4 @@
-//! A34 and A35 of the gauntlet on a real Solr.
+//! A33 to A35 of the gauntlet on a real Solr.
 
 use serde_json::json;
 
@@ -8,6 +8,38 @@ use crate::lake::{ITEMS, Lake, eventually, rows, text};
 use crate::proxy::{Fault, Kind, Proxy};
 
 const SWITCH: &str = "action=CREATEALIAS";
+
+/// 80 documents written and 20 taken away, and the connection closed without an answer, twice; then the answer to
+/// the stamp is lost as well.
+#[test]
+fn a33_connection_closed_after_the_documents_went_in_on_solr() {
+    let collection = Collection::shared();
+    let proxy = Proxy::start(collection.nodes[0].trim_end_matches("/solr"));
+    let index = collection.index_through(&[format!("{}/solr", proxy.endpoint())]);
+    let lake = Lake::new(&ITEMS.replace("kind = \"tantivy\"\npath = \"./index\"", &index), "SELECT id, v FROM items");
+    let numbered = |from: u32, to: u32| (from..to).map(|n| rows(&[(&format!("d{n:03}"), "x")])).collect::<String>();
+    lake.land(&now("dt=%Y-%m-%d/hr=%H/min=%M", "leaves"), numbered(0, 20));
+    lake.land(&now("dt=%Y-%m-%d/hr=%H/min=%M", "stays"), numbered(20, 21));
+    lake.json(&["once", "--json"]);
+    let leaves = walk(&lake.path("lake")).into_iter().find(|path| path.ends_with("leaves.ndjson")).unwrap();
+    std::fs::remove_file(leaves).unwrap();
+    lake.land(&now("dt=%Y-%m-%d/hr=%H/min=%M", "comes"), numbered(100, 180));
+    proxy.fault(Kind::Change, "d100", Fault::LostReset, 2);
+    proxy.fault(Kind::Change, "_hw_stamp_", Fault::LostReset, 1);
+    let batch = lake.json(&["once", "--json"]);
+    assert_eq!(proxy.met().len(), 3, "{:?}", proxy.met());
+    let figures = (&batch["upserts"], &batch["deletes"], &batch["documents"]);
+    assert_eq!(figures, (&80.into(), &20.into(), &81.into()), "each counts once: {batch}");
+    let found = collection.get(&format!("/{}/select?q=*:*&rows=0", collection.live()));
+    assert_eq!(found["response"]["numFound"], 81, "{found}");
+    lake.verify_equal();
+}
+
+/// Every file below a folder.
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
 
 /// The alias cannot be set, it is set and nobody is told, and it is not set though Solr says so: once, and until the
 /// process is killed.
