@@ -76,7 +76,7 @@ class Lake:
             self.land(f"base{file}", range(first, last), 0)
 
     def change(self, step):
-        return self.land(f"step{step}", self.rng.sample(range(self.documents), 100), step)
+        return self.land(f"step{step:06}", self.rng.sample(range(self.documents), 100), step)
 
 
 class Reader:

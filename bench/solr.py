@@ -175,7 +175,7 @@ def freshness(args, work, solr):
     try:
         for step in range(1, args.steps + 4):
             changed = rng.sample(range(args.kept), 100)
-            begin = land(now_folder(work), f"step{step}", [row(n, step) for n in changed])
+            begin = land(now_folder(work), f"step{step:06}", [row(n, step) for n in changed])
             while solr.found(collection, f"step:{step}") < 100:
                 if time.perf_counter() - begin > 60 or run.poll() is not None:
                     sys.exit(f"step {step} was not found; see {work}/run.log")
