@@ -169,7 +169,9 @@ def main():
         watch = Watch(lake, reader, args.every)
         watch.phase = "begin"
         watch.start()
-        time.sleep(20)
+        # The first batch of a start reads everything, and what landed meanwhile waits for it.
+        while len(watch.phases.get("begin", [])) < 5 or watch.phases["begin"][-1] > 3 * min(watch.phases["begin"]) + 2:
+            time.sleep(0.2)
         watch.phase = "alone"
         time.sleep(args.seconds)
         watch.phase = "rebuild"
