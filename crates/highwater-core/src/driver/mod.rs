@@ -221,8 +221,9 @@ impl Driver {
             self.add_alarms(ports.store, &mut plan);
             self.date(&mut plan.alarms);
             if !self.needs_batch(&plan, executor.reads_watermark()) {
-                let report = self.finish_without_batch(ports, plan.clone(), listed).await?;
-                carried_out(ports.orders, orders, &plan).await;
+                let done = orders::done_with(orders, &plan);
+                let report = self.finish_without_batch(ports, plan, listed).await?;
+                carried_out(ports.orders, done).await;
                 return Ok(report);
             }
             let attempt = self.attempt(&plan);
@@ -233,7 +234,7 @@ impl Driver {
                     let record = self.record(ports, &plan, *committed).await?;
                     self.owes_batch = !attempt.unseen.is_empty();
                     executor.recorded();
-                    carried_out(ports.orders, orders, &plan).await;
+                    carried_out(ports.orders, orders::done_with(orders, &plan)).await;
                     return Ok(self.report(ports, plan, Some(record), listed));
                 }
                 Executed::Unreadable(files) => unreadable.extend(files),

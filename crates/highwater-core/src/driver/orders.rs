@@ -82,13 +82,18 @@ pub(super) fn retry(orders: &[Order], tried: &[Quarantined], state: &mut Pipelin
     }
 }
 
-/// What the orders asked for stands in the log. Holes are filled a piece a batch: the order for it stands until all is.
-pub(super) async fn carried_out(orders: &dyn Orders, done: Option<Vec<Order>>, plan: &Plan) {
-    let mut done = done.unwrap_or_default();
+/// The orders that a plan leaves nothing of to do. Holes are filled a piece a batch: the order for it stands until all is.
+pub(super) fn done_with(orders: Option<Vec<Order>>, plan: &Plan) -> Vec<Order> {
+    let mut done = orders.unwrap_or_default();
     let unfilled = |source: Option<&SourceName>| {
         plan.sources.iter().any(|(name, planned)| planned.unfilled && is_meant(source, name))
     };
     done.retain(|order| !matches!(order, Order::Backfill { source } if unfilled(source.as_ref())));
+    done
+}
+
+/// What the orders asked for stands in the log.
+pub(super) async fn carried_out(orders: &dyn Orders, done: Vec<Order>) {
     if done.is_empty() {
         return;
     }
