@@ -278,14 +278,16 @@ impl SourceLister {
         self.view.settled(clock);
         let policy = self.policy.clone();
         let Some(time) = policy.partitioned() else { return };
-        self.view.retain(|prefix| !prefix.starts_with(BASE) || self.base.keep.contains(prefix));
         let range = LiveRange::new(time, clock, watermark, state, self.base.oldest);
-        let Some(spans) = self.spans(time, range) else { return };
-        let is_known = |prefix: &str| {
-            self.folders.contains_key(prefix) || self.base.keep.contains(prefix) || self.in_holes.contains(prefix)
-        };
-        self.view.retain(|prefix| spans.keep.contains(prefix) || is_known(prefix));
-        self.looked.retain(|prefix, _| spans.keep.contains(prefix) || self.in_holes.contains(prefix));
+        let spans = self.spans(time, range);
+        // Where prefixes do not follow from time there is one, of everything, besides those of snapshots.
+        let is_live =
+            |prefix: &str| spans.as_ref().map_or(!prefix.starts_with(BASE), |spans| spans.keep.contains(prefix));
+        let (folders, base, in_holes) = (&self.folders, &self.base.keep, &self.in_holes);
+        self.looked.retain(|prefix, _| is_live(prefix) || in_holes.contains(prefix));
+        let is_known =
+            |prefix: &str| folders.contains_key(prefix) || base.contains(prefix) || in_holes.contains(prefix);
+        self.view.retain(|prefix| is_live(prefix) || is_known(prefix));
     }
 
     /// The prefixes of a range; `None` where they do not follow from time.

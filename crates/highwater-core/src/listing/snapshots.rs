@@ -45,9 +45,4 @@ impl Snapshots {
     pub fn of(&self, time: Timestamp) -> Option<Snapshot> {
         self.0.get(&time).map(|prefix| Snapshot { time, prefix: prefix.clone() })
     }
-
-    /// True if there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
