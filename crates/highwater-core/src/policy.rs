@@ -165,9 +165,16 @@ pub fn frontier<'a>(clock: Timestamp, sources: impl IntoIterator<Item = &'a Sour
 }
 
 impl SourcePolicy {
-    /// How many bytes of files that were missed a batch may read by itself.
-    pub fn backfill(&self) -> Option<u64> {
-        self.partitioned()?.backfill
+    /// True if rows stay though their partition left the window.
+    pub fn keeps_rows(&self) -> bool {
+        self.partitioned().is_some_and(Partitioned::keeps_rows)
+    }
+
+    /// How many bytes of files that were missed a batch may read: by itself, or as much as is `ordered`. None where rows
+    /// leave with their partition.
+    pub fn backfill(&self, ordered: Option<u64>) -> Option<u64> {
+        let itself = self.partitioned()?.backfill;
+        itself.max(ordered).filter(|_| self.keeps_rows())
     }
 
     /// The partitioned policy, if it is one.

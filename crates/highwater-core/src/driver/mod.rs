@@ -19,7 +19,7 @@ use crate::lease::Lease;
 use crate::listing::{Missed, SourceLister};
 use crate::log::{BatchLog, Body, Claimed, PipelineState, Record, Sequence, fenced};
 use crate::plan::{Facts, Plan, Scope, Unplanned, fillable, plan};
-use crate::policy::{Partitioned, PipelinePolicy, SourcePolicy, frontier};
+use crate::policy::{PipelinePolicy, SourcePolicy, frontier};
 use crate::ports::{Attempt, Clock, Executed, Executor, Fault, Order, Orders, SourceInput, Store};
 use crate::receipt::{Alarm, Quarantined, Requests};
 
@@ -319,7 +319,7 @@ impl Driver {
         for (name, lister) in &self.listers {
             let (policy, view, prefixes) = (lister.policy(), lister.view(), lister.prefixes());
             let accepted = orders::accepted(orders, name);
-            let backfill = orders::backfill(orders, name).max(policy.backfill());
+            let backfill = policy.backfill(orders::backfill(orders, name));
             facts.insert(name.clone(), Facts { policy, view, prefixes, accepted, backfill });
         }
         let scope = if self.fresh || self.compare_all { Scope::All } else { Scope::Changed };
@@ -360,7 +360,7 @@ impl Driver {
         let state = &self.session.claimed.state;
         let looks = self.listers.iter_mut().map(|(name, lister)| {
             let before = state.sources.get(name);
-            let fills = lister.policy().backfill().is_some();
+            let fills = lister.policy().backfill(None).is_some();
             let holes: Vec<Hole> = fillable(name, &state.holes).filter(|_| fills).cloned().collect();
             let prefixes = if everything { usize::MAX } else { PREFIXES_OF_HOLES };
             async move {
@@ -473,8 +473,7 @@ impl Driver {
     /// lie behind the window of every later one.
     fn require_first_listings(&self) -> Result<(), Fault> {
         let begun = |name| self.state().sources.get(name).is_some_and(|source| source.evict_before.is_some());
-        let for_ever = |lister: &SourceLister| lister.policy().partitioned().is_some_and(Partitioned::keeps_rows);
-        if self.listers.iter().any(|(name, lister)| for_ever(lister) && !begun(name)) {
+        if self.listers.iter().any(|(name, lister)| lister.policy().keeps_rows() && !begun(name)) {
             return self.require_complete();
         }
         Ok(())

@@ -7,7 +7,6 @@ use crate::file::SourceName;
 use crate::listing::SourceLister;
 use crate::log::PipelineState;
 use crate::plan::{Plan, fillable};
-use crate::policy::Partitioned;
 use crate::ports::{Order, Orders};
 use crate::receipt::Quarantined;
 
@@ -20,10 +19,11 @@ impl Driver {
     pub(super) fn has_use_for_orders(&self) -> bool {
         let mut known = self.state().sources.values();
         known.any(|source| !(source.withheld.paths.is_empty() && source.quarantined.is_empty()))
-            || self.listers.values().map(SourceLister::policy).any(|policy| {
-                policy.partitioned().is_some_and(Partitioned::keeps_rows)
-                    && fillable(&policy.name, &self.state().holes).next().is_some()
-            })
+            || self
+                .listers
+                .values()
+                .map(SourceLister::policy)
+                .any(|policy| policy.keeps_rows() && fillable(&policy.name, &self.state().holes).next().is_some())
     }
 
     /// The orders that this tick can carry out. Removals wait while a look at their source has failed: what was

@@ -7,7 +7,6 @@ use super::guard::Withholding;
 use super::source::{Planned, Range};
 use crate::file::BASE;
 use crate::listing::Placed;
-use crate::policy::Partitioned;
 use crate::receipt::Alarm;
 
 /// The alarm of removals that are seen and not applied.
@@ -68,7 +67,7 @@ pub(super) fn raise(
             1 => format!("{path} landed behind the window and was"),
             count => format!("{count} files, {path} the first of them, landed behind the window and were"),
         };
-        let then = match facts.backfill.filter(|_| facts.policy.partitioned().is_some_and(Partitioned::keeps_rows)) {
+        let then = match facts.backfill {
             Some(_) => "taken in at once; back-filling comes to it",
             None => "taken in",
         };

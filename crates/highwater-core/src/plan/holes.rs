@@ -178,7 +178,7 @@ impl<'a> Ledger<'a> {
     /// A hole that a lag left is filled from its newest end on: as far as complete listings since it opened show no file
     /// that is not taken by now.
     fn fill(&mut self, time: &Partitioned, facts: &Facts<'_>, planned: &Planned) {
-        let Some(bound) = planned.plan.evict_before.filter(|_| time.keeps_rows() && facts.backfill.is_some()) else {
+        let Some(bound) = planned.plan.evict_before.filter(|_| facts.backfill.is_some()) else {
             return;
         };
         let ours = |hole: &&Hole| hole.source == facts.policy.name && hole.cause == HoleCause::PassedOver;

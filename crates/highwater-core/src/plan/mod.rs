@@ -132,7 +132,7 @@ pub struct Facts<'a> {
     pub prefixes: &'a dyn Prefixes,
     /// Removals that are withheld since then or longer are accepted.
     pub accepted: Option<Timestamp>,
-    /// So many bytes of files in holes may be read, where rows stay.
+    /// So many bytes of files in holes may be read; `None` where rows leave with their partition, too.
     pub backfill: Option<u64>,
 }
 
@@ -301,8 +301,7 @@ fn lag(
 
 /// Time whose files a table that keeps its rows may still take in: open holes that reading can fill, as `[from, to)`.
 fn missed(facts: &Facts<'_>, holes: &[Hole]) -> Vec<(Timestamp, Timestamp)> {
-    let keeps = facts.policy.partitioned().is_some_and(|time| time.keeps_rows());
-    if !keeps || facts.backfill.is_none() {
+    if facts.backfill.is_none() {
         return Vec::new();
     }
     fillable(&facts.policy.name, holes).map(|hole| (hole.from, hole.to)).collect()

@@ -18,7 +18,7 @@ use crate::driver::{Look, TickReport};
 use crate::file::{FileVersion, SourceName};
 use crate::holes::{Hole, HoleCause};
 use crate::log::Body;
-use crate::policy::Partitioned;
+use crate::policy::SourcePolicy;
 use crate::ports::Fault;
 
 /// Ticks that it may take to converge, once faults stopped: one that commits. More only where a lag is caught up window
@@ -278,9 +278,7 @@ impl Simulation {
     fn is_filling(&self, host: usize) -> bool {
         let Some(mind) = self.processes[host].mind() else { return false };
         let world = self.world();
-        let keeps = |name: &SourceName| {
-            world.lake.policies().get(name).and_then(|p| p.partitioned()).is_some_and(Partitioned::keeps_rows)
-        };
+        let keeps = |name: &SourceName| world.lake.policies().get(name).is_some_and(SourcePolicy::keeps_rows);
         let open = |hole: &Hole| hole.cause == HoleCause::PassedOver && keeps(&hole.source);
         let plan = mind.driver.plan(mind.driver.state().clock_at(world.now));
         let fills = plan.is_ok_and(|plan| plan.sources.values().any(|source| !source.filled.is_empty()));

@@ -188,3 +188,24 @@ fn a_part_that_cannot_be_listed_keeps_the_hole_open() {
       filled passed_over in ads, 05:00 to 09:00, since 14:10
     ");
 }
+
+#[test]
+fn where_rows_leave_with_their_partition_nothing_is_filled_whatever_the_budget() {
+    let script = |options: &str| {
+        format!(
+            "
+        source ads 1h hold=never {options}
+        list ads 01-06 at 05:10: 04/x#1
+        pass 05:10
+        list ads 10-15 at 14:10: 13/x#1
+        tick 14:10
+        list ads 09-10 at 14:11: 10/a#1 10/b#1 10/c#1 10/d#1 10/e#1
+        tick 14:11
+        list ads 09-10 at 14:12:
+        tick 14:12
+        ledger
+    "
+        )
+    };
+    assert_eq!(check(&script("backfill=100")), check(&script("")));
+}

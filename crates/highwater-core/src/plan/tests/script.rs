@@ -195,7 +195,13 @@ impl World {
             let (policy, prefixes) = (known.lister.policy(), known.lister.prefixes());
             facts.insert(
                 name.clone(),
-                Facts { policy, view: &known.view, prefixes, accepted: known.accepted, backfill: policy.backfill() },
+                Facts {
+                    policy,
+                    view: &known.view,
+                    prefixes,
+                    accepted: known.accepted,
+                    backfill: policy.backfill(None),
+                },
             );
         }
         plan(now, &self.state, &facts, &self.policy, scope)
