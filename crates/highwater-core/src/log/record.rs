@@ -85,6 +85,15 @@ impl Record {
             Body::Claim { .. } | Body::Advance { .. } | Body::Generation { .. } => 0,
         }
     }
+
+    /// The alarms that stood at its tick; `None` where it is no tick's.
+    pub fn alarms(&self) -> Option<&[Alarm]> {
+        match &self.body {
+            Body::Batch(batch) => Some(&batch.alarms),
+            Body::Advance { alarms, .. } => Some(alarms),
+            Body::Claim { .. } | Body::Generation { .. } => None,
+        }
+    }
 }
 
 /// What a record says.

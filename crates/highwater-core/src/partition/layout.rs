@@ -196,25 +196,26 @@ impl Layout {
 
     /// Reads the path of a file, at any depth below its partition's folder: its key below the location, as listed.
     pub fn locate(&self, path: &str) -> Result<Located, Misplaced> {
+        let found = self.read(&self.folders, path)?;
+        Ok(Located { civil: civil(&found.fields)?, captures: found.captures })
+    }
+
+    fn read(&self, folders: &[Folder], path: &str) -> Result<Found, Misplaced> {
         let mut found = Found { captures: vec![None; self.captures.len()], ..Found::default() };
         let mut rest = path;
-        for folder in &self.folders {
+        for folder in folders {
             let Some((name, below)) = rest.split_once('/') else {
                 return Err(Misplaced::Shallow(self.template.clone()));
             };
             self.read_folder(folder, name, &mut found)?;
             rest = below;
         }
-        Ok(Located { civil: civil(&found.fields)?, captures: found.captures })
+        Ok(found)
     }
 
-    /// The local time that a folder tells by itself, [`time_folders`](Self::time_folders) below the location.
+    /// The local time that a folder tells by itself, [`time_folders`](Self::time_folders) below the location; it ends in `/`.
     pub fn time_of_folder(&self, prefix: &str) -> Result<DateTime, Misplaced> {
-        let mut found = Found { captures: vec![None; self.captures.len()], ..Found::default() };
-        for (folder, name) in self.folders.iter().take(self.time_folders()).zip(prefix.split('/')) {
-            self.read_folder(folder, name, &mut found)?;
-        }
-        civil(&found.fields)
+        civil(&self.read(&self.folders[..self.time_folders()], prefix)?.fields)
     }
 
     /// Judges the name of a folder `level` folders below the location (0: directly below), so that one look at the

@@ -21,6 +21,19 @@ impl SourceConfig {
         Ok(Some((parsed, calendar)))
     }
 
+    /// True if rows stay though their partition left the window.
+    pub fn keeps_rows(&self) -> bool {
+        matches!(&self.kind, TableKind::Upsert { retain, .. } if *retain != Retain::Window)
+    }
+
+    /// How many bytes of files in holes a batch reads by itself.
+    pub fn backfill(&self) -> Option<u64> {
+        match &self.kind {
+            TableKind::Upsert { backfill, .. } => *backfill,
+            TableKind::Append | TableKind::Reference => None,
+        }
+    }
+
     /// The base that its table stands on.
     pub fn base(&self) -> Option<&BaseConfig> {
         match &self.kind {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use highwater_core::log::{Body, PipelineState, Record, SourceState};
+use highwater_core::log::{PipelineState, Record, SourceState};
 use highwater_core::orders::ObjectOrders;
 use highwater_core::plan::{BASE_WITHHELD, fillable};
 use highwater_core::ports::{Fault, Order, Orders};
@@ -13,7 +13,7 @@ use highwater_core::{SourceName, Timestamp};
 
 use super::pipeline::Pipeline;
 use super::view::writer;
-use crate::config::{Retain, TableKind};
+use crate::config::SourceConfig;
 use crate::nonce::nonce;
 use crate::report::{AcceptReport, BackfillReport, RetryReport, WithheldReport, WriterReport};
 
@@ -71,12 +71,7 @@ impl Pipeline {
     /// Has the files in holes of tables that keep their rows read, of one source or of all; the writer carries it out.
     pub async fn backfill(&self, source: Option<&str>) -> Result<BackfillReport, Fault> {
         let source = self.meant(source)?;
-        let keeps = |name: &SourceName| {
-            self.config().sources.get(name).is_some_and(|source| match &source.kind {
-                TableKind::Upsert { retain, .. } => *retain != Retain::Window,
-                TableKind::Append | TableKind::Reference => false,
-            })
-        };
+        let keeps = |name: &SourceName| self.config().sources.get(name).is_some_and(SourceConfig::keeps_rows);
         if let Some(source) = source.as_ref().filter(|source| !keeps(source)) {
             return Err(Fault::Invalid(format!(
                 "rows of source {source} leave with their partition: its holes are not filled; retain = \"forever\" keeps rows"
@@ -118,11 +113,7 @@ impl Pipeline {
 
 /// Snapshots that the last tick on record did not take.
 fn bases_withheld(recent: &[Record], source: Option<&SourceName>) -> BTreeMap<SourceName, String> {
-    let last = recent.iter().rev().find_map(|record| match &record.body {
-        Body::Batch(batch) => Some(&batch.alarms),
-        Body::Advance { alarms, .. } => Some(alarms),
-        Body::Claim { .. } | Body::Generation { .. } => None,
-    });
+    let last = recent.iter().rev().find_map(Record::alarms);
     let withheld = last.into_iter().flatten().filter(|alarm| alarm.kind == BASE_WITHHELD);
     let named = withheld.filter_map(|alarm| Some((alarm.source.clone()?, alarm.detail.clone())));
     named.filter(|(name, _)| source.is_none_or(|source| source == name)).collect()

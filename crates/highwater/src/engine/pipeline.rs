@@ -385,10 +385,7 @@ fn source_policy(source: &SourceConfig) -> Result<SourcePolicy, Fault> {
             hold_after: source.hold_after,
             max_skew: source.max_skew,
             retention: retention(source)?,
-            backfill: match &source.kind {
-                TableKind::Upsert { backfill, .. } => *backfill,
-                TableKind::Append | TableKind::Reference => None,
-            },
+            backfill: source.backfill(),
         })),
     };
     let guard = Guard { limit: source.guard, settle: source.settle };

@@ -57,16 +57,11 @@ impl Known {
     fn of_log(state: PipelineState, recent: Vec<Record>) -> Self {
         let recent: VecDeque<_> = recent.into_iter().map(Arc::new).collect();
         let mut switched = false;
-        let alarms = recent.iter().rev().find_map(|record| match &record.body {
-            Body::Batch(batch) => Some(batch.alarms.clone()),
-            Body::Advance { alarms, .. } => Some(alarms.clone()),
-            Body::Claim { .. } => None,
-            Body::Generation { change } => {
-                switched |= matches!(change, GenerationChange::Switched { .. });
-                None
-            }
+        let alarms = recent.iter().rev().find_map(|record| {
+            switched |= matches!(&record.body, Body::Generation { change: GenerationChange::Switched { .. } });
+            record.alarms()
         });
-        let mut alarms = alarms.unwrap_or_default();
+        let mut alarms = alarms.unwrap_or_default().to_vec();
         // What an earlier record says of generations is over with the switch.
         alarms.retain(|alarm| !(switched && OF_GENERATIONS.contains(&alarm.kind.as_str())));
         Self { state, recent, alarms }

@@ -255,9 +255,7 @@ impl Pipeline {
             self.clock.sleep(LOOK_EVERY).await;
         }
     }
-}
 
-impl Pipeline {
     /// Waits until nothing is left of an index. One that cannot be deleted is the next start's.
     async fn see_gone(&self, name: &GenerationName) -> Result<(), Fault> {
         for _ in 0..LOOKS_FOR_AN_END {
