@@ -341,7 +341,11 @@ fn orders_that_nobody_waits_for_are_taken_back_and_a_rollback_stays() {
     assert_eq!(orders(), 0, "the next writer would be surprised by it");
     fs::write(lake.path("document.sql"), "SELECT id, v, length(v) AS n FROM items").unwrap();
     let run = lake.spawn(&["run", "--json"]);
-    eventually("the new shape", LIMIT, || (current(&lake) == "g2").then_some(()));
+    // Readers see it a moment before the log says so, and only then is there a former one.
+    eventually("the new shape", LIMIT, || {
+        (roles(&lake.json(&["generations", "--json"])) == ["g2 live", "g1 former"]).then_some(())
+    });
+    assert_eq!(current(&lake), "g2");
     let report = lake.json(&["rollback", "--reason", "all are bad", "--json"]);
     assert_eq!(report["live"], "g1");
     lake.land(&now_path("later"), rows(&[("later", "x")]));
